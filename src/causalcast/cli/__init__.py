@@ -1,0 +1,1 @@
+"""The command `causalcast`: one file per family of subcommands."""

@@ -1,0 +1,42 @@
+"""Every exception that crosses a border of the library.
+
+    CausalcastError
+    ├── ConfigError      a scenario, a node's TOML, an option or a name is wrong; says where and what was expected
+    ├── WireError        a peer sent nonsense: that link is closed and counted, the node goes on
+    ├── JournalError     this node's own disk failed or holds damaged records: the node stops
+    ├── TraceError       a trace cannot be read, or contradicts its own format
+    ├── MissingDependency  something this machine lacks (Java, a C compiler, an extra); says how to get it
+    └── NodeError        the application asked a node for something it cannot do
+
+Bugs are assertions, not exceptions of this tree.
+"""
+
+
+class CausalcastError(Exception):
+    """Root of all; the command line prints its text in one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(CausalcastError):
+    """A file, key or option is wrong: the text names it and says what was expected."""
+
+
+class WireError(CausalcastError):
+    """A peer sent bytes that are no message: close that link, count it, go on."""
+
+
+class JournalError(CausalcastError):
+    """This node's durable records are damaged or cannot be written: stop the node."""
+
+
+class TraceError(CausalcastError):
+    """A trace is unreadable, truncated, or breaks its own format."""
+
+
+class MissingDependency(CausalcastError):
+    """This machine lacks something; the text says how to get it."""
+
+
+class NodeError(CausalcastError):
+    """The application asked a node for something it cannot do."""

@@ -1,0 +1,157 @@
+"""A run as a folder: writes it whole or not at all, reads it, and says what is wrong with it.
+
+    RUN/run.json  nodes.parquet  groups.parquet  members.parquet  events/part-*.parquet
+
+Event files hold whole nodes, sorted by `node, pos`, so that one file is one independent piece of
+work for a checker (a node's log is never split over two files here).
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from causalcast.errors import TraceError
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import EVENTS, GROUPS, MEMBERS, NODES
+
+ROWS_PER_FILE = 1_000_000
+FILES_AT_LEAST = 2  # so that two cores have something to do
+
+
+@dataclass
+class Run:
+    """A whole run in memory: what a checker without Spark reads."""
+
+    header: RunHeader
+    nodes: pa.Table
+    groups: pa.Table
+    members: pa.Table
+    events: pa.Table
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Write `run` into a new folder; it appears under its name only when it is complete."""
+    if folder.exists() and any(folder.iterdir()):
+        raise TraceError(f"{folder}: already exists; remove it or choose another --out")
+    half_done = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    shutil.rmtree(half_done, ignore_errors=True)
+    (half_done / "events").mkdir(parents=True)
+    for name, table, schema in (
+        ("nodes", run.nodes, NODES),
+        ("groups", run.groups, GROUPS),
+        ("members", run.members, MEMBERS),
+    ):
+        pq.write_table(table.cast(schema), half_done / f"{name}.parquet", compression="zstd")
+    for number, piece in enumerate(_whole_nodes(run.events)):
+        write_events(half_done / "events" / f"part-{number:05d}.parquet", piece)
+    (half_done / "run.json").write_text(run.header.to_json())
+    if folder.exists():
+        folder.rmdir()
+    half_done.rename(folder)
+
+
+def write_events(path: Path, events: pa.Table) -> None:
+    """Write one event file in the layout the pipeline reads fastest."""
+    pq.write_table(
+        events.cast(EVENTS),
+        path,
+        compression="zstd",
+        row_group_size=1 << 20,
+        use_dictionary=["node", "kind", "group", "note"],
+        column_encoding={
+            "pos": "DELTA_BINARY_PACKED",
+            "at_us": "DELTA_BINARY_PACKED",
+            "message": "DELTA_BINARY_PACKED",
+        },
+    )
+
+
+def read_header(folder: Path) -> RunHeader:
+    """The header of a run, or a clear error if the folder is no run."""
+    if not folder.exists():
+        raise TraceError(f"{folder}: no such run")
+    path = folder / "run.json"
+    if not path.is_file():
+        raise TraceError(f"{folder}: not a run (run.json is missing)")
+    return RunHeader.from_json(path.read_text(), path)
+
+
+def event_files(folder: Path) -> list[Path]:
+    """The event files of a run, in the order of their names."""
+    files = sorted((folder / "events").glob("part-*.parquet"))
+    if not files:
+        raise TraceError(f"{folder}: no event files (events/part-*.parquet)")
+    return files
+
+
+def read_run(folder: Path) -> Run:
+    """Read a whole run into memory and check its shape."""
+    header = read_header(folder)
+    small = {
+        name: _read_table(folder / f"{name}.parquet", schema)
+        for name, schema in (("nodes", NODES), ("groups", GROUPS), ("members", MEMBERS))
+    }
+    pieces = [_read_table(path, EVENTS) for path in event_files(folder)]
+    events = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+    order = pc.sort_indices(events, sort_keys=[("node", "ascending"), ("pos", "ascending")])
+    run = Run(header, small["nodes"], small["groups"], small["members"], events.take(order))
+    check_positions(run.events, folder)
+    return run
+
+
+def check_positions(events: pa.Table, where: Path) -> None:
+    """Every node's `pos` counts 0, 1, 2, … without gaps, or the log lost rows."""
+    for node, log in logs_of(events):
+        positions = log.column("pos")
+        last = positions[-1].as_py()
+        if last != len(log) - 1 or pc.count_distinct(positions).as_py() != len(log):
+            raise TraceError(f"{where}: the log of node {node} has a gap or repeats a position")
+
+
+def logs_of(events: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each node, from a table sorted by `node, pos`."""
+    start = 0
+    runs = pc.run_end_encode(events.column("node").combine_chunks())
+    for node, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield node, events.slice(start, end - start)
+        start = end
+
+
+def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    if not path.is_file():
+        raise TraceError(f"{path.parent}: {path.name} is missing")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        first_line = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({first_line})") from None
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise TraceError(f"{path}: column {missing[0]!r} is missing")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(f"{path}: columns have the wrong type ({error})") from None
+
+
+def _whole_nodes(events: pa.Table) -> Iterator[pa.Table]:
+    """Split a sorted table between nodes, into pieces of about `ROWS_PER_FILE` rows."""
+    if len(events) == 0:
+        yield events
+        return
+    rows_per_file = min(ROWS_PER_FILE, -(-len(events) // FILES_AT_LEAST))
+    piece_start = piece_rows = 0
+    for _, log in logs_of(events):
+        piece_rows += len(log)
+        if piece_rows >= rows_per_file:
+            yield events.slice(piece_start, piece_rows)
+            piece_start += piece_rows
+            piece_rows = 0
+    if piece_rows:
+        yield events.slice(piece_start, piece_rows)

@@ -1,5 +1,6 @@
 """Reliable causal multicast: no subscriber ever sees an effect before its cause."""
 
-from causalcast.version import VERSION as __version__
+from causalcast import version
 
+__version__ = version.VERSION
 __all__ = ["__version__"]

@@ -20,6 +20,8 @@ from causalcast.version import VERSION
 
 # Which module declares which commands.
 COMMANDS: dict[str, str] = {
+    "simulate": "causalcast.cli.simulate",
+    "protocols": "causalcast.cli.list_protocols",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",

@@ -1,0 +1,371 @@
+"""The network under simulated nodes: links with an identity, messages on their way, cuts, delays.
+
+Of two dials that cross, the smaller dialler's survives. What arrives before its receiver knows the
+link waits; what arrives on a link that is no longer current is dropped.
+"""
+
+import random
+from typing import Final, final
+
+from mypy_extensions import mypyc_attr
+
+from causalcast.core.effects import CloseLink, OpenLink, Send
+from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
+from causalcast.core.message import Message
+from causalcast.simulator.network import Bandwidth, Channel, Latency
+from causalcast.simulator.schedule import Event
+from causalcast.simulator.sim_node import SimNode
+from causalcast.simulator.steps import DROP, RECEIVE, SEND, Call, SteppingWorld
+from causalcast.trace.recorder import Recorder
+from causalcast.wire.codec import Codec, Description
+from causalcast.wire.framing import LENGTH_BYTES
+
+DIAL_TIMEOUT: Final = 1_000_000  # how long a dial into silence is waited for
+
+
+@final
+class Arrival(Event):
+    """A message reaches the end of its channel."""
+
+    def __init__(
+        self, channel: Channel, number: int, layer: int, message: Message, data: bytes | None
+    ) -> None:
+        self.at = 0
+        self.channel = channel
+        self.number = number
+        self.layer = layer
+        self.message = message
+        self.data = data
+
+
+@final
+class NetworkPlan:
+    """What the scenario says about the network, the disk and the detector's delay."""
+
+    def __init__(
+        self,
+        latency: Latency,
+        bandwidth: Bandwidth,
+        loss: float,
+        duplication: float,
+        fifo: bool,
+        tick_us: int,
+        shared_objects: bool,
+        sync_us: int,
+        detection_us: int,
+    ) -> None:
+        self.latency = latency
+        self.bandwidth = bandwidth
+        self.loss = loss
+        self.duplication = duplication
+        self.fifo = fifo
+        self.tick_us = tick_us
+        self.shared_objects = shared_objects
+        self.sync_us = sync_us
+        self.detection_us = detection_us
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LinkedWorld(SteppingWorld):
+    """Nodes that take steps and speak over links."""
+
+    def __init__(self, network: NetworkPlan, seed: str, recorder: Recorder, codec: Codec) -> None:
+        super().__init__(recorder, codec, network.sync_us)
+        self.network = network
+        self.messages_handled = 0
+        self._rng = random.Random(f"{seed}/network")
+        self._latency = network.latency
+        self._chancy = network.loss > 0 or network.duplication > 0
+        self._limited = network.bandwidth.limited
+        self._traces_messages = recorder.wants[SEND] or recorder.wants[RECEIVE]
+        self._needs_bytes = self._limited or self._traces_messages or not network.shared_objects
+        self._encoded_message: Message | None = None  # the last message that was encoded
+        self._encoded_data = b""
+        self._encoded_as: Description | None = None
+        self._cuts: dict[tuple[NodeId, NodeId], bool] = {}  # pair -> was it loud
+        self._sides: dict[NodeId, int] = {}  # of a partition
+        self._delays: dict[tuple[NodeId, NodeId], int] = {}
+        self._standing = False  # links dialled now are there at once
+
+    # Messages
+
+    def arrive(self, arrival: Arrival) -> None:
+        channel = arrival.channel
+        node = self.nodes[channel.target]
+        if arrival.number > channel.limit or not node.up:
+            self._drop(channel.target, channel.source, "lost in a crash")
+            return
+        if node.paused is not None:
+            node.paused.append(arrival)
+            return
+        if channel.troubled:
+            if not channel.up:
+                channel.early.append(arrival)
+                return
+            if channel.cut:
+                self.count("lost_in_cut")
+                self._drop(channel.target, channel.source, "cut")
+                return
+        current = node.incoming.get(channel.source)
+        if current is not channel:
+            self._drop(channel.target, channel.source, "link is no longer current")
+            return
+        if arrival.number > channel.arrived:
+            channel.arrived = arrival.number
+        self.messages_handled += 1
+        message = arrival.message
+        if arrival.data is not None:
+            message = self.codec.decode(arrival.data)[1]
+        if self._traces_messages:
+            self._record_message(RECEIVE, node.me, channel.source, arrival.message)
+        node.stack.receive(arrival.layer, channel.source, message, self.out)
+        self.finish(node, None)
+
+    def send(self, node: NodeId, effect: Send) -> None:
+        sender = self.nodes[node]
+        channel = sender.channels.get(effect.to)
+        if channel is None or (effect.link != ANY_LINK and effect.link != channel.link):
+            self._send_without_link(sender, effect)
+            return
+        if channel.cut:
+            self.count("lost_in_cut")
+            self._drop(node, effect.to, "cut")
+            return
+        message = effect.message
+        data: bytes | None = None
+        size = 0
+        if self._needs_bytes:
+            data = self._encode(message)
+            size = LENGTH_BYTES + len(data)
+            if self._traces_messages:
+                self._record_message(SEND, node, effect.to, message)
+            if self.network.shared_objects:
+                data = None
+        channel.sent += 1
+        at = self.now
+        if self._limited:
+            at = self.network.bandwidth.departure(channel, sender.degree, size, at)
+        at += self._latency.draw() + channel.extra
+        if self._chancy and self._rng.random() < self.network.loss:
+            self.count("loss")
+            self._drop(node, effect.to, "loss")
+            return
+        self._plan_arrival(channel, effect.layer, message, data, at)
+        if self._chancy and self._rng.random() < self.network.duplication:
+            self.count("duplication")
+            again = at + self._latency.draw()
+            self._plan_arrival(channel, effect.layer, message, data, again)
+
+    def _plan_arrival(
+        self, channel: Channel, layer: int, message: Message, data: bytes | None, at: int
+    ) -> None:
+        if self.network.tick_us > 1:
+            at += -at % self.network.tick_us
+        if self.network.fifo:
+            if at < channel.last_arrival:
+                at = channel.last_arrival
+            channel.last_arrival = at
+        self.schedule.plan(at, Arrival(channel, channel.sent, layer, message, data))
+
+    def _encode(self, message: Message) -> bytes:
+        """Encode, once for all copies of one message that are sent in a row."""
+        if message is not self._encoded_message:
+            self._encoded_data = self.codec.encode(message)
+            self._encoded_message = message
+            self._encoded_as = None
+        return self._encoded_data
+
+    def _record_message(self, kind: int, node: NodeId, peer: NodeId, message: Message) -> None:
+        if message is not self._encoded_message or self._encoded_as is None:
+            data = self._encode(message)
+            self._encoded_as = self.codec.describe(message, len(data))
+        about = self._encoded_as
+        self.recorder.add(
+            node,
+            self.now,
+            kind,
+            about.message,
+            about.group,
+            peer,
+            about.payload_bytes,
+            about.metadata_bytes,
+            note=about.name,
+        )
+
+    def _drop(self, node: NodeId, peer: NodeId, reason: str) -> None:
+        self.recorder.add(node, self.now, DROP, peer=peer, note=reason)
+
+    # Links
+
+    def open_link(self, node: NodeId, effect: OpenLink) -> None:
+        self._dial(self.nodes[node], effect.to)
+
+    def close_link(self, node: NodeId, effect: CloseLink) -> None:
+        closer = self.nodes[node]
+        channel = closer.channels.pop(effect.to, None)
+        if channel is None:
+            return
+        closer.incoming.pop(effect.to).limit = 0
+        other = self.nodes[effect.to]
+
+        def heard() -> None:
+            self._lose(other, node, channel.link, "closed")
+
+        at = max(self.now + self._latency.draw(), channel.last_arrival)
+        self.plan(at, heard)
+
+    def _dial(self, dialler: SimNode, to: NodeId) -> None:
+        if to in dialler.channels or to in dialler.dialling:
+            return
+        dialler.dials += 1
+        link = link_id(dialler.me, dialler.dials)
+        dialler.dialling[to] = link
+        lives = dialler.lives
+
+        def rings() -> None:
+            self._answer(dialler, self.nodes[to], link, lives)
+
+        self.plan(self.now + self._dial_time(), rings)
+
+    def _answer(self, dialler: SimNode, other: SimNode, link: LinkId, lives: int) -> None:
+        """The dial reaches the other end: it takes the link, or refuses."""
+        me = dialler.me
+        if not other.up or self._is_cut(me, other.me):
+            silent = self._is_cut(me, other.me)
+            after = DIAL_TIMEOUT if silent else self._dial_time()
+            self.plan(self.now + after, lambda: self._refused(dialler, other.me, link))
+            return
+        if other.paused is not None:
+            other.paused.append(Call(lambda: self._answer(dialler, other, link, lives)))
+            return
+        if dialler.lives != lives or dialler.dialling.get(other.me) != link:
+            return  # the dialler gave up or crashed meanwhile
+        if me in other.dialling and other.me < me:
+            # Two dials crossed: the smaller dialler's survives, unless it comes to nothing.
+            self.plan(self.now + DIAL_TIMEOUT, lambda: self._refused(dialler, other.me, link))
+            return
+        other.dialling.pop(me, None)
+        stale = other.channels.get(me)
+        if stale is not None:
+            self._lose(other, me, stale.link, "broken")
+        to_other = Channel(me, other.me, link)
+        to_me = Channel(other.me, me, link)
+        to_other.up = True
+        to_me.troubled = True  # the dialler does not know yet
+        other.channels[me] = to_me
+        other.incoming[me] = to_other
+        self._refresh_channel(to_other)
+        self._refresh_channel(to_me)
+        self._link_up(other, me, link, False)
+
+        def answered() -> None:
+            if dialler.paused is not None:
+                dialler.paused.append(Call(answered))
+            elif dialler.lives != lives or dialler.dialling.get(other.me) != link:
+                pass  # the dialler gave up or crashed meanwhile
+            elif other.channels.get(me) is not to_me:
+                self._refused(dialler, other.me, link)
+            else:
+                self._answered(dialler, other.me, to_other, to_me)
+
+        self.plan(self.now + self._dial_time(), answered)
+
+    def _answered(self, dialler: SimNode, other: NodeId, to_other: Channel, to_me: Channel) -> None:
+        """The dialler learns that its link is there."""
+        del dialler.dialling[other]
+        dialler.channels[other] = to_other
+        dialler.incoming[other] = to_me
+        to_me.up = True
+        self._refresh_channel(to_me)
+        self._link_up(dialler, other, to_other.link, True)
+        for event in to_me.early:
+            self.schedule.plan(self.now, event)
+        to_me.early = []
+
+    def _link_up(self, node: SimNode, peer: NodeId, link: LinkId, dialled: bool) -> None:
+        node.stack.link_up(peer, link, dialled, self.out)
+        self.finish(node, None)
+        for effect in node.waiting_for_dial.pop(peer, []):
+            assert isinstance(effect, Send)
+            self.send(node.me, effect)
+
+    def _refused(self, dialler: SimNode, to: NodeId, link: LinkId) -> None:
+        if dialler.paused is not None:
+            dialler.paused.append(Call(lambda: self._refused(dialler, to, link)))
+        elif dialler.up and dialler.dialling.get(to) == link:
+            del dialler.dialling[to]
+            for _ in dialler.waiting_for_dial.pop(to, []):
+                self._drop(dialler.me, to, "dial refused")
+            dialler.stack.lose_link(to, link, "refused", self.out)
+            self.finish(dialler, None)
+
+    def _send_without_link(self, sender: SimNode, effect: Send) -> None:
+        if effect.link != ANY_LINK:
+            self.count("note.send_on_lost_link")
+            self._drop(sender.me, effect.to, "link is no longer current")
+            return
+        sender.waiting_for_dial.setdefault(effect.to, []).append(effect)
+        self._dial(sender, effect.to)
+
+    def _lose(self, node: SimNode, peer: NodeId, link: LinkId, reason: str) -> None:
+        """The node hears that a link is gone, if it is still the current one."""
+        channel = node.channels.get(peer)
+        if node.paused is not None:
+            node.paused.append(Call(lambda: self._lose(node, peer, link, reason)))
+        elif node.up and channel is not None and channel.link == link:
+            del node.channels[peer]
+            del node.incoming[peer]
+            node.stack.lose_link(peer, link, reason, self.out)
+            self.finish(node, None)
+
+    def _sever(self, node: SimNode, reason: str, keep: float) -> None:
+        """Break all links of a node that goes down; the other ends hear of it after a while."""
+        for peer, channel in node.channels.items():
+            under_way = channel.sent - channel.arrived
+            channel.limit = channel.arrived + int(under_way * keep) if keep > 0 else 0
+            if channel.limit < channel.sent:
+                self.count("lost_in_crash")
+            node.incoming[peer].limit = 0
+            self._announce_to(self.nodes[peer], node.me, channel.link, reason)
+        for peer, link in node.dialling.items():  # the peer may know the link already
+            self._announce_to(self.nodes[peer], node.me, link, reason)
+
+    def _announce_loss(self, a: NodeId, b: NodeId) -> None:
+        channel = self.nodes[a].channels.get(b)
+        if channel is not None:
+            self._announce_to(self.nodes[a], b, channel.link, "broken")
+            self._announce_to(self.nodes[b], a, channel.link, "broken")
+
+    def _announce_to(self, node: SimNode, peer: NodeId, link: LinkId, reason: str) -> None:
+        def heard() -> None:
+            self._lose(node, peer, link, reason)
+
+        self.plan(self.now + self.network.detection_us, heard)
+
+    def _dial_time(self) -> int:
+        return 0 if self._standing else self._latency.draw()
+
+    # Cuts and delays
+
+    def _is_cut(self, a: NodeId, b: NodeId) -> bool:
+        return pair(a, b) in self._cuts or self._sides.get(a, 0) != self._sides.get(b, 0)
+
+    def _refresh(self, a: NodeId, b: NodeId) -> None:
+        """Let the channels between two nodes know what holds for them now."""
+        for one, other in ((a, b), (b, a)):
+            channel = self.nodes[one].channels.get(other)
+            if channel is not None:
+                self._refresh_channel(channel)
+
+    def _refresh_channel(self, channel: Channel) -> None:
+        channel.cut = self._is_cut(channel.source, channel.target)
+        channel.extra = self._delays.get(pair(channel.source, channel.target), 0)
+        channel.troubled = channel.cut or not channel.up
+
+    def _linked_pairs(self) -> list[tuple[NodeId, NodeId]]:
+        return [(node.me, peer) for node in self.nodes for peer in node.channels if node.me < peer]
+
+
+def pair(a: NodeId, b: NodeId) -> tuple[NodeId, NodeId]:
+    """Two nodes in a fixed order."""
+    return (a, b) if a < b else (b, a)

@@ -69,7 +69,10 @@ class Stack:
     def receive(self, layer: int, sender: NodeId, message: Message, out: Outbox) -> None:
         """A message came on the current link to `sender`."""
         out.layer = layer
-        self.layers[layer].on_message(sender, message, out)
+        if layer == MULTICAST:
+            self.multicast.on_message(sender, message, out)
+        else:
+            self.layers[layer].on_message(sender, message, out)
         if out.notices or out.requests:
             self._settle(out)
 

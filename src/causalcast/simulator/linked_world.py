@@ -7,14 +7,12 @@ link waits; what arrives on a link that is no longer current is dropped.
 import random
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
-
 from causalcast.core.effects import CloseLink, OpenLink, Send
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
 from causalcast.core.message import Message
-from causalcast.simulator.network import Bandwidth, Channel, Latency
+from causalcast.simulator.network import Bandwidth, Latency
 from causalcast.simulator.schedule import Event
-from causalcast.simulator.sim_node import SimNode
+from causalcast.simulator.sim_node import Channel, SimNode
 from causalcast.simulator.steps import DROP, RECEIVE, SEND, Call, SteppingWorld
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec, Description
@@ -27,12 +25,9 @@ DIAL_TIMEOUT: Final = 1_000_000  # how long a dial into silence is waited for
 class Arrival(Event):
     """A message reaches the end of its channel."""
 
-    def __init__(
-        self, channel: Channel, number: int, layer: int, message: Message, data: bytes | None
-    ) -> None:
+    def __init__(self, channel: Channel, layer: int, message: Message, data: bytes | None) -> None:
         self.at = 0
         self.channel = channel
-        self.number = number
         self.layer = layer
         self.message = message
         self.data = data
@@ -65,7 +60,6 @@ class NetworkPlan:
         self.detection_us = detection_us
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class LinkedWorld(SteppingWorld):
     """Nodes that take steps and speak over links."""
 
@@ -79,6 +73,7 @@ class LinkedWorld(SteppingWorld):
         self._limited = network.bandwidth.limited
         self._traces_messages = recorder.wants[SEND] or recorder.wants[RECEIVE]
         self._needs_bytes = self._limited or self._traces_messages or not network.shared_objects
+        self._careful = self._chancy or self._needs_bytes or network.fifo or network.tick_us > 1
         self._encoded_message: Message | None = None  # the last message that was encoded
         self._encoded_data = b""
         self._encoded_as: Description | None = None
@@ -89,29 +84,31 @@ class LinkedWorld(SteppingWorld):
 
     # Messages
 
+    def looks_at_messages(self) -> bool:
+        """Whether a message is decoded or recorded on its arrival."""
+        return self._traces_messages or not self.network.shared_objects
+
     def arrive(self, arrival: Arrival) -> None:
+        """A message reaches the end of its channel: handle it, keep it, or drop it."""
         channel = arrival.channel
-        node = self.nodes[channel.target]
-        if arrival.number > channel.limit or not node.up:
-            self._drop(channel.target, channel.source, "lost in a crash")
-            return
-        if node.paused is not None:
-            node.paused.append(arrival)
-            return
-        if channel.troubled:
-            if not channel.up:
-                channel.early.append(arrival)
+        node = channel.receiver
+        if not channel.smooth:
+            if not node.up:
+                self._drop(channel.target, channel.source, "receiver is down")
+                return
+            if node.paused is not None:
+                node.paused.append(arrival)
                 return
             if channel.cut:
                 self.count("lost_in_cut")
                 self._drop(channel.target, channel.source, "cut")
                 return
-        current = node.incoming.get(channel.source)
-        if current is not channel:
-            self._drop(channel.target, channel.source, "link is no longer current")
-            return
-        if arrival.number > channel.arrived:
-            channel.arrived = arrival.number
+            if not channel.current:
+                self._drop(channel.target, channel.source, "link is no longer current")
+                return
+            if not channel.known:
+                channel.early.append(arrival)
+                return
         self.messages_handled += 1
         message = arrival.message
         if arrival.data is not None:
@@ -122,50 +119,53 @@ class LinkedWorld(SteppingWorld):
         self.finish(node, None)
 
     def send(self, node: NodeId, effect: Send) -> None:
-        sender = self.nodes[node]
-        channel = sender.channels.get(effect.to)
-        if channel is None or (effect.link != ANY_LINK and effect.link != channel.link):
+        channel = self.nodes[node].channels.get(effect.to)
+        if channel is None or self._careful or not channel.smooth or effect.link != ANY_LINK:
+            self._send_carefully(self.nodes[node], effect, channel)
+            return
+        drawn = self._latency.drawn
+        at = self.now + (drawn.pop() if drawn else self._latency.draw())
+        self.schedule.plan(at, Arrival(channel, effect.layer, effect.message, None))
+
+    def _send_carefully(self, sender: SimNode, effect: Send, channel: Channel | None) -> None:
+        """Send with everything that can be configured."""
+        if channel is None or effect.link not in (ANY_LINK, channel.link):
             self._send_without_link(sender, effect)
             return
         if channel.cut:
             self.count("lost_in_cut")
-            self._drop(node, effect.to, "cut")
+            self._drop(sender.me, effect.to, "cut")
             return
         message = effect.message
         data: bytes | None = None
-        size = 0
+        at = self.now
         if self._needs_bytes:
             data = self._encode(message)
-            size = LENGTH_BYTES + len(data)
             if self._traces_messages:
-                self._record_message(SEND, node, effect.to, message)
+                self._record_message(SEND, sender.me, effect.to, message)
+            if self._limited:
+                size = LENGTH_BYTES + len(data)
+                at = self.network.bandwidth.departure(channel, sender.degree, size, at)
             if self.network.shared_objects:
                 data = None
-        channel.sent += 1
-        at = self.now
-        if self._limited:
-            at = self.network.bandwidth.departure(channel, sender.degree, size, at)
         at += self._latency.draw() + channel.extra
         if self._chancy and self._rng.random() < self.network.loss:
             self.count("loss")
-            self._drop(node, effect.to, "loss")
+            self._drop(sender.me, effect.to, "loss")
             return
-        self._plan_arrival(channel, effect.layer, message, data, at)
+        self._plan_arrival(Arrival(channel, effect.layer, message, data), at)
         if self._chancy and self._rng.random() < self.network.duplication:
             self.count("duplication")
             again = at + self._latency.draw()
-            self._plan_arrival(channel, effect.layer, message, data, again)
+            self._plan_arrival(Arrival(channel, effect.layer, message, data), again)
 
-    def _plan_arrival(
-        self, channel: Channel, layer: int, message: Message, data: bytes | None, at: int
-    ) -> None:
+    def _plan_arrival(self, arrival: Arrival, at: int) -> None:
         if self.network.tick_us > 1:
             at += -at % self.network.tick_us
         if self.network.fifo:
-            if at < channel.last_arrival:
-                at = channel.last_arrival
-            channel.last_arrival = at
-        self.schedule.plan(at, Arrival(channel, channel.sent, layer, message, data))
+            at = max(at, arrival.channel.last_arrival)
+            arrival.channel.last_arrival = at
+        self.schedule.plan(at, arrival)
 
     def _encode(self, message: Message) -> bytes:
         """Encode, once for all copies of one message that are sent in a row."""
@@ -205,7 +205,8 @@ class LinkedWorld(SteppingWorld):
         channel = closer.channels.pop(effect.to, None)
         if channel is None:
             return
-        closer.incoming.pop(effect.to).limit = 0
+        channel.back.current = False
+        channel.back.refresh()
         other = self.nodes[effect.to]
 
         def heard() -> None:
@@ -248,12 +249,11 @@ class LinkedWorld(SteppingWorld):
         stale = other.channels.get(me)
         if stale is not None:
             self._lose(other, me, stale.link, "broken")
-        to_other = Channel(me, other.me, link)
-        to_me = Channel(other.me, me, link)
-        to_other.up = True
-        to_me.troubled = True  # the dialler does not know yet
+        to_other = Channel(me, other, link)
+        to_me = Channel(other.me, dialler, link)
+        to_other.back, to_me.back = to_me, to_other
+        to_other.known = True
         other.channels[me] = to_me
-        other.incoming[me] = to_other
         self._refresh_channel(to_other)
         self._refresh_channel(to_me)
         self._link_up(other, me, link, False)
@@ -266,21 +266,21 @@ class LinkedWorld(SteppingWorld):
             elif other.channels.get(me) is not to_me:
                 self._refused(dialler, other.me, link)
             else:
-                self._answered(dialler, other.me, to_other, to_me)
+                self._answered(dialler, to_other)
 
         self.plan(self.now + self._dial_time(), answered)
 
-    def _answered(self, dialler: SimNode, other: NodeId, to_other: Channel, to_me: Channel) -> None:
+    def _answered(self, dialler: SimNode, channel: Channel) -> None:
         """The dialler learns that its link is there."""
+        other = channel.target
         del dialler.dialling[other]
-        dialler.channels[other] = to_other
-        dialler.incoming[other] = to_me
-        to_me.up = True
-        self._refresh_channel(to_me)
-        self._link_up(dialler, other, to_other.link, True)
-        for event in to_me.early:
+        dialler.channels[other] = channel
+        channel.back.known = True
+        self._refresh_channel(channel.back)
+        self._link_up(dialler, other, channel.link, True)
+        for event in channel.back.early:
             self.schedule.plan(self.now, event)
-        to_me.early = []
+        channel.back.early = []
 
     def _link_up(self, node: SimNode, peer: NodeId, link: LinkId, dialled: bool) -> None:
         node.stack.link_up(peer, link, dialled, self.out)
@@ -314,21 +314,37 @@ class LinkedWorld(SteppingWorld):
             node.paused.append(Call(lambda: self._lose(node, peer, link, reason)))
         elif node.up and channel is not None and channel.link == link:
             del node.channels[peer]
-            del node.incoming[peer]
+            channel.back.current = False
+            channel.back.refresh()
             node.stack.lose_link(peer, link, reason, self.out)
             self.finish(node, None)
 
     def _sever(self, node: SimNode, reason: str, keep: float) -> None:
         """Break all links of a node that goes down; the other ends hear of it after a while."""
+        self._lose_under_way(node, keep)
         for peer, channel in node.channels.items():
-            under_way = channel.sent - channel.arrived
-            channel.limit = channel.arrived + int(under_way * keep) if keep > 0 else 0
-            if channel.limit < channel.sent:
-                self.count("lost_in_crash")
-            node.incoming[peer].limit = 0
             self._announce_to(self.nodes[peer], node.me, channel.link, reason)
         for peer, link in node.dialling.items():  # the peer may know the link already
             self._announce_to(self.nodes[peer], node.me, link, reason)
+
+    def _lose_under_way(self, node: SimNode, keep: float) -> None:
+        """Of what the node has sent on each link, only the first `keep` still arrives.
+
+        Crashes are rare and messages are many: so the schedule is searched here, and no message
+        is counted when it is sent.
+        """
+        if keep >= 1:
+            return
+        under_way: dict[NodeId, list[Arrival]] = {}
+        for event in self.schedule.pending():
+            if isinstance(event, Arrival) and event.channel.source == node.me:
+                under_way.setdefault(event.channel.target, []).append(event)
+        for arrivals in under_way.values():
+            for arrival in arrivals[int(len(arrivals) * keep) :]:
+                self.count("lost_in_crash")
+                nowhere = Channel(node.me, arrival.channel.receiver, arrival.channel.link)
+                nowhere.current = False
+                arrival.channel = nowhere
 
     def _announce_loss(self, a: NodeId, b: NodeId) -> None:
         channel = self.nodes[a].channels.get(b)
@@ -360,7 +376,7 @@ class LinkedWorld(SteppingWorld):
     def _refresh_channel(self, channel: Channel) -> None:
         channel.cut = self._is_cut(channel.source, channel.target)
         channel.extra = self._delays.get(pair(channel.source, channel.target), 0)
-        channel.troubled = channel.cut or not channel.up
+        channel.refresh()
 
     def _linked_pairs(self) -> list[tuple[NodeId, NodeId]]:
         return [(node.me, peer) for node in self.nodes for peer in node.channels if node.me < peer]

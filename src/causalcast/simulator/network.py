@@ -1,6 +1,6 @@
 """The simulated network: how long a message takes, and what becomes of it on its way.
 
-A link is two channels, one for each direction. Bandwidth is a queue in front of a channel
+Bandwidth is a queue in front of a channel
 (`per_link`: the node's rate split evenly over its links, as in S003), or in front of the whole node
 (`shared`: one card for all its links, as in S000), and where nodes share a host, of the host.
 """
@@ -9,10 +9,9 @@ import math
 import random
 from typing import Final, final
 
-from causalcast.core.ids import LinkId, NodeId
-from causalcast.simulator.schedule import Event
+from causalcast.core.ids import NodeId
+from causalcast.simulator.sim_node import Channel
 
-FOREVER: Final = 1 << 62
 _DRAWN_AT_ONCE: Final = 4096
 
 
@@ -26,44 +25,24 @@ class Latency:
         self.low = low  # constant: the value; exponential: the mean
         self.high = high
         self.least = max(1, round(low)) if kind != "exponential" else 1
+        self.drawn: list[int] = []  # to be popped; `draw` makes more
         self._rng = rng
-        self._drawn: list[int] = []
 
     def draw(self) -> int:
         """The next message's time."""
-        if self.kind == "constant":
-            return self.least
-        if not self._drawn:
-            self._drawn = self._draw_many()
-        return self._drawn.pop()
+        if not self.drawn:
+            self.drawn = self._draw_many()
+        return self.drawn.pop()
 
     def _draw_many(self) -> list[int]:
+        if self.kind == "constant":
+            return [self.least] * _DRAWN_AT_ONCE
         uniform = self._rng.random
         if self.kind == "uniform":
             span = self.high - self.low
             return [max(1, int(self.low + span * uniform())) for _ in range(_DRAWN_AT_ONCE)]
         mean = self.low
         return [max(1, int(-mean * math.log(1.0 - uniform()))) for _ in range(_DRAWN_AT_ONCE)]
-
-
-@final
-class Channel:
-    """One direction of a link: who speaks to whom, and what is under way."""
-
-    def __init__(self, source: NodeId, target: NodeId, link: LinkId) -> None:
-        self.source = source
-        self.target = target
-        self.link = link
-        self.up = False  # the target knows the link
-        self.troubled = False  # cut, delayed, or not known at both ends: look closer
-        self.cut = False
-        self.extra = 0  # microseconds on top of the latency
-        self.sent = 0
-        self.arrived = 0
-        self.limit = FOREVER  # messages beyond this number never arrive
-        self.last_arrival = 0  # first in, first out
-        self.free_at = 0  # when its share of the bandwidth is free again
-        self.early: list[Event] = []  # what came before the target knew the link
 
 
 @final

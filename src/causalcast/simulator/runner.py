@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.spec import Misfit
 from causalcast.errors import ConfigError
@@ -16,9 +14,9 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.simulator.simulation import Simulation
 from causalcast.simulator.workload import Workload
 from causalcast.trace.recorder import Recorder
-from causalcast.trace.run_folder import Run
+from causalcast.trace.run_folder import Run, memberships, table_of
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import GROUPS, MEMBERS, NODES
+from causalcast.trace.schema import GROUPS, NODES
 from causalcast.version import VERSION
 from causalcast.wire.codec import Codec
 
@@ -50,10 +48,9 @@ class ScenarioRun:
     def run(self, progress: Callable[[float], None] | None = None) -> None:
         """Let it happen; `progress` hears from time to time how much is done, from 0 to 1."""
         # What was built stays: the collector need not look at it again and again.
-        gc.collect()
         gc.freeze()
         thresholds = gc.get_threshold()
-        gc.set_threshold(200_000, 20, 50)
+        gc.set_threshold(1_000_000, 50, 100)
         try:
             end = self.scenario.until_us + self.scenario.calm_us
             self._advance(0, self.scenario.until_us, end, progress)
@@ -67,17 +64,13 @@ class ScenarioRun:
 
     def result(self) -> Run:
         """The run as a trace in memory."""
+        events = self.recorder.table()
         return Run(
             self._header(),
-            _table(NODES, [(n.me, f"n{n.me}", None, None) for n in self.simulation.nodes]),
-            _table(GROUPS, list(enumerate(self.scenario.blueprint.groups.names))),
-            _table(
-                MEMBERS,
-                sorted(
-                    (m.group, m.node, m.from_pos, m.to_pos) for m in self.simulation.memberships
-                ),
-            ),
-            self.recorder.table(),
+            table_of(NODES, [(n.me, f"n{n.me}", None, None) for n in self.simulation.nodes]),
+            table_of(GROUPS, list(enumerate(self.scenario.blueprint.groups.names))),
+            memberships(self._founders(), events),
+            events,
         )
 
     def _build_nodes(self) -> None:
@@ -91,6 +84,17 @@ class ScenarioRun:
                 self.simulation.add_node(place).groups = member_of.get(place, {})
             except Misfit as misfit:
                 raise ConfigError(f"{self.scenario.where}: options: {misfit}") from None
+
+    def _founders(self) -> list[tuple[int, int]]:
+        """Group and node of everybody that is a member from the start."""
+        groups = self.scenario.blueprint.groups
+        absent = self.scenario.absent()
+        return [
+            (group, node)
+            for group in range(len(groups.names))
+            for node in groups.members_of(GroupId(group))
+            if node not in absent
+        ]
 
     def _plan(self, rng: random.Random) -> None:
         scenario = self.scenario
@@ -149,9 +153,3 @@ def simulate(
     running = ScenarioRun(scenario, level)
     running.run(progress)
     return running.result()
-
-
-def _table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)

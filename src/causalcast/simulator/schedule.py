@@ -51,29 +51,23 @@ class Schedule:
         else:
             bucket.append(event)
 
-    def open_next(self) -> bool:
-        """Go on to the next bucket, once the open one is used up; False if there is none."""
-        assert self.position == len(self.open)
-        if not self._numbers:
-            self.open = []
-            self.position = 0
-            return False
+    def turn_to(self, until: int) -> bool:
+        """Let `open` and `position` show the next event; False if none happens by `until`."""
+        while self.position == len(self.open):
+            if not self._numbers or self._numbers[0] > until >> BUCKET_BITS:
+                return False
+            self._open_next()
+        return self.open[self.position].at <= until
+
+    def pending(self) -> list[Event]:
+        """Everything that is still to happen; of one instant in the order of planning."""
+        later = [event for number in sorted(self._numbers) for event in self._buckets[number]]
+        return self.open[self.position :] + later
+
+    def _open_next(self) -> None:
         number = heappop(self._numbers)
         bucket = self._buckets.pop(number)
         bucket.sort(key=_instant)  # stable: equal instants stay in the order of planning
         self.open = bucket
         self.position = 0
         self._open_number = number
-        return True
-
-    def take(self, until: int) -> Event | None:
-        """The next event, if it happens by `until`."""
-        while self.position == len(self.open):
-            if not self._numbers or self._numbers[0] > until >> BUCKET_BITS:
-                return None
-            self.open_next()
-        event = self.open[self.position]
-        if event.at > until:
-            return None
-        self.position += 1
-        return event

@@ -6,7 +6,6 @@ from causalcast.core.effects import Effect
 from causalcast.core.ids import GroupId, LinkId, NodeId
 from causalcast.core.message import Publication
 from causalcast.core.stack import Stack
-from causalcast.simulator.network import Channel
 from causalcast.simulator.schedule import Event
 
 
@@ -21,6 +20,38 @@ class Expiry(Event):
         self.name = name
         self.subject = subject
         self.cancelled = False
+
+
+@final
+class Channel:
+    """One direction of a link. `back` is the other direction."""
+
+    def __init__(self, source: NodeId, receiver: "SimNode", link: LinkId) -> None:
+        self.smooth = False  # nothing special here: messages pass, arrive and are handled at once
+        self.source = source
+        self.stack = receiver.stack  # of the receiver, as long as the link lives
+        self.receiver = receiver
+        self.target = receiver.me
+        self.link = link
+        self.back = self
+        self.known = False  # the receiver knows the link
+        self.current = True  # and has not lost or closed it
+        self.cut = False
+        self.extra = 0  # microseconds on top of the latency
+        self.last_arrival = 0  # first in, first out
+        self.free_at = 0  # when its share of the bandwidth is free again
+        self.early: list[Event] = []  # what came before the receiver knew the link
+
+    def refresh(self) -> None:
+        """Find out anew whether messages may take the short way."""
+        self.smooth = (
+            self.known
+            and self.current
+            and not self.cut
+            and self.extra == 0
+            and self.receiver.up
+            and self.receiver.paused is None
+        )
 
 
 @final
@@ -55,8 +86,7 @@ class SimNode:
         self.lives = 0
         self.dials = 0
         self.degree = 0  # in the graph, for sharing bandwidth
-        self.channels: dict[NodeId, Channel] = {}  # outgoing, to peers it knows a link to
-        self.incoming: dict[NodeId, Channel] = {}  # from the same peers
+        self.channels: dict[NodeId, Channel] = {}  # to the peers it knows a link to
         self.dialling: dict[NodeId, LinkId] = {}
         self.waiting_for_dial: dict[NodeId, list[Effect]] = {}
         self.timers: dict[tuple[int, str, int], Expiry] = {}
@@ -71,8 +101,10 @@ class SimNode:
         for expiry in self.timers.values():
             expiry.cancelled = True
         self.timers = {}
+        for channel in self.channels.values():
+            channel.back.current = False
+            channel.back.refresh()
         self.channels = {}
-        self.incoming = {}
         self.dialling = {}
         self.waiting_for_dial = {}
         self.disk.waiting = []

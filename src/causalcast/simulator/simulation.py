@@ -18,21 +18,6 @@ from causalcast.wire.codec import Codec
 
 
 @final
-class Membership:
-    """A node's time in a group, by positions in its own log."""
-
-    def __init__(self, group: GroupId, node: NodeId, from_pos: int) -> None:
-        self.group = group
-        self.node = node
-        self.from_pos = from_pos
-        self.to_pos: int | None = None
-
-    def is_open(self, node: NodeId, group: GroupId) -> bool:
-        """Whether it is that node's present time in that group."""
-        return self.node == node and self.group == group and self.to_pos is None
-
-
-@final
 class Simulation(LinkedWorld):
     """All nodes of a run and what happens to them."""
 
@@ -47,7 +32,6 @@ class Simulation(LinkedWorld):
         super().__init__(network, seed, recorder, codec)
         self.blueprint = blueprint
         self._seed = seed
-        self.memberships: list[Membership] = []
         self._suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by fault
 
     # Building
@@ -73,8 +57,6 @@ class Simulation(LinkedWorld):
         """Start a node for the first time, through a contact where one is given."""
         node = self.nodes[me]
         node.up = True
-        for group in node.groups:
-            self.memberships.append(Membership(group, me, self.recorder.next_pos(me)))
         node.stack.groups = dict(node.groups)
         node.stack.start(self.out)
         self.finish(node, None)
@@ -88,22 +70,35 @@ class Simulation(LinkedWorld):
         """Let everything happen that happens by `until`."""
         schedule = self.schedule
         out = self.out
-        while True:
-            event = schedule.take(until)
-            if event is None:
-                break
-            self.now = out.now = event.at
-            if isinstance(event, Arrival):
-                self.arrive(event)
-            elif isinstance(event, Expiry):
-                self.expire(event)
-            else:
-                event.happen()
+        takes_short_way = not self.looks_at_messages()
+        while schedule.turn_to(until):
+            events = schedule.open
+            position = schedule.position
+            while position < len(events):  # it may grow meanwhile
+                event = events[position]
+                if event.at > until:
+                    break
+                position += 1
+                schedule.position = position
+                self.now = out.now = event.at
+                if isinstance(event, Arrival):
+                    channel = event.channel
+                    if takes_short_way and channel.smooth:  # the same as `arrive`, without a look
+                        self.messages_handled += 1
+                        channel.stack.receive(event.layer, channel.source, event.message, out)
+                        if out.effects or out.records:
+                            self.finish(channel.receiver, None)
+                    else:
+                        self.arrive(event)
+                elif isinstance(event, Expiry):
+                    self.expire(event)
+                else:
+                    event.happen()
         self.now = out.now = until
 
     def is_idle(self) -> bool:
         """Whether nothing is left to happen."""
-        return self.schedule.position == len(self.schedule.open) and not self.schedule._numbers
+        return not self.schedule.pending()
 
     # What the scenario does
 
@@ -204,7 +199,6 @@ class Simulation(LinkedWorld):
             return
         self.count("join_group")
         node.groups[group] = None
-        self.memberships.append(Membership(group, me, self.recorder.next_pos(me)))
         self.recorder.add(me, self.now, JOIN, group=group)
         node.stack.join_group(group, self.out)
         self.finish(node, None)
@@ -219,9 +213,6 @@ class Simulation(LinkedWorld):
         node.stack.leave_group(group, self.out)
         self.finish(node, None)
         del node.groups[group]
-        for membership in self.memberships:
-            if membership.is_open(me, group):
-                membership.to_pos = self.recorder.next_pos(me)
         self.recorder.add(me, self.now, LEAVE, group=group)
 
     def pause(self, me: NodeId) -> None:
@@ -232,6 +223,7 @@ class Simulation(LinkedWorld):
             return
         self.count("pause")
         node.paused = []
+        self._refresh_incoming(node)
 
     def resume(self, me: NodeId) -> None:
         """The node goes on, with everything that waited, in its order."""
@@ -240,6 +232,7 @@ class Simulation(LinkedWorld):
             return
         waiting = node.paused
         node.paused = None
+        self._refresh_incoming(node)
         for event in waiting:
             self.schedule.plan(self.now, event)
 
@@ -322,6 +315,10 @@ class Simulation(LinkedWorld):
             self.resume(node.me)
 
     # Small things
+
+    def _refresh_incoming(self, node: SimNode) -> None:
+        for channel in node.channels.values():
+            channel.back.refresh()
 
     def _build(self, me: NodeId, place: NodeId, lives: int) -> Stack:
         return self.blueprint.build(me, f"{self._seed}/{lives}", place)

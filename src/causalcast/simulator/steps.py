@@ -7,8 +7,6 @@ network, `simulation` the faults and the loop.
 from collections.abc import Callable
 from typing import Final, final
 
-from mypy_extensions import mypyc_attr
-
 from causalcast.core.effects import (
     CancelTimer,
     Deliver,
@@ -26,7 +24,7 @@ from causalcast.core.outbox import Outbox
 from causalcast.core.world import World, is_timer, perform
 from causalcast.simulator.schedule import Event, Schedule
 from causalcast.simulator.sim_node import Entry, Expiry, SimNode
-from causalcast.trace.recorder import Recorder, code_of
+from causalcast.trace.recorder import NONE, Recorder, code_of
 from causalcast.wire.codec import Codec
 
 PUBLISH: Final = code_of("publish")
@@ -58,7 +56,6 @@ class Call(Event):
         self.action()
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class SteppingWorld(World):
     """Nodes that take steps, one at a time."""
 
@@ -71,7 +68,7 @@ class SteppingWorld(World):
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.out = Outbox()
         self._sync_us = sync_us
-        self._traces_duplicates = recorder.wants[DUPLICATE]
+        self.out.tells_duplicates = recorder.wants[DUPLICATE]
 
     def plan(self, at: int, action: Callable[[], None]) -> None:
         """Let `action` happen at `at`."""
@@ -91,18 +88,15 @@ class SteppingWorld(World):
         """Let the effects of a step happen: its durable entry first."""
         out = self.out
         effects = out.effects
-        if publication is None and not out.records and not effects:
-            return
-        out.effects = []
-        if node.crash_after is not None:
+        if node.crash_after is not None and (effects or out.records or publication is not None):
             self._finish_half(node, publication, effects)
-            return
-        if self._sync_us > 0:
+        elif self._sync_us > 0:
             self._finish_slowly(node, publication, effects)
-            return
-        if publication is not None or out.records:
-            self._make_durable(node, self._take_entry(publication))
-        perform(effects, node.me, self)
+        else:
+            if out.records or publication is not None:
+                self._make_durable(node, self._take_entry(publication))
+            perform(effects, node.me, self)  # starts no step, so nothing is added meanwhile
+        effects.clear()
 
     def _finish_half(
         self, node: SimNode, publication: Publication | None, effects: list[Effect]
@@ -174,7 +168,8 @@ class SteppingWorld(World):
                 PUBLISH,
                 publication.id,
                 publication.group,
-                payload_bytes=len(publication.body),
+                NONE,
+                len(publication.body),
             )
 
     def expire(self, expiry: Expiry) -> None:
@@ -199,7 +194,8 @@ class SteppingWorld(World):
                 DELIVER,
                 publication.id,
                 publication.group,
-                payload_bytes=len(publication.body),
+                NONE,
+                len(publication.body),
             )
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
@@ -226,8 +222,7 @@ class SteppingWorld(World):
         self.recorder.add(node, self.now, RELEASE, effect.message)
 
     def duplicate(self, node: NodeId, effect: Duplicate) -> None:
-        if self._traces_duplicates:
-            self.recorder.add(node, self.now, DUPLICATE, effect.message)
+        self.recorder.add(node, self.now, DUPLICATE, effect.message)
 
     def stable(self, node: NodeId, effect: Stable) -> None:
         self.recorder.add(node, self.now, NOTE, effect.message, note="stable")

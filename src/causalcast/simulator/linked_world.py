@@ -10,6 +10,7 @@ from typing import Final, final
 from causalcast.core.effects import CloseLink, OpenLink, Send
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
 from causalcast.core.message import Message
+from causalcast.core.stack import MULTICAST
 from causalcast.simulator.network import Bandwidth, Latency
 from causalcast.simulator.schedule import Event
 from causalcast.simulator.sim_node import Channel, SimNode
@@ -21,15 +22,27 @@ from causalcast.wire.framing import LENGTH_BYTES
 DIAL_TIMEOUT: Final = 1_000_000  # how long a dial into silence is waited for
 
 
-@final
-class Arrival(Event):
-    """A message reaches the end of its channel."""
+class Passage(Event):
+    """A message on its way through a channel."""
 
-    def __init__(self, channel: Channel, layer: int, message: Message, data: bytes | None) -> None:
+    def __init__(self, channel: Channel, message: Message) -> None:
         self.at = 0
         self.channel = channel
-        self.layer = layer
         self.message = message
+
+
+@final
+class Arrival(Passage):
+    """A message of the multicast layer arrives, as the object that was sent. Small: many fly."""
+
+
+@final
+class EncodedArrival(Passage):
+    """A message of any layer arrives, perhaps as bytes."""
+
+    def __init__(self, channel: Channel, message: Message, layer: int, data: bytes | None) -> None:
+        super().__init__(channel, message)
+        self.layer = layer
         self.data = data
 
 
@@ -88,7 +101,7 @@ class LinkedWorld(SteppingWorld):
         """Whether a message is decoded or recorded on its arrival."""
         return self._traces_messages or not self.network.shared_objects
 
-    def arrive(self, arrival: Arrival) -> None:
+    def arrive(self, arrival: Passage) -> None:
         """A message reaches the end of its channel: handle it, keep it, or drop it."""
         channel = arrival.channel
         node = channel.receiver
@@ -111,21 +124,30 @@ class LinkedWorld(SteppingWorld):
                 return
         self.messages_handled += 1
         message = arrival.message
-        if arrival.data is not None:
-            message = self.codec.decode(arrival.data)[1]
+        layer = MULTICAST
+        if isinstance(arrival, EncodedArrival):
+            layer = arrival.layer
+            if arrival.data is not None:
+                message = self.codec.decode(arrival.data)[1]
         if self._traces_messages:
             self._record_message(RECEIVE, node.me, channel.source, arrival.message)
-        node.stack.receive(arrival.layer, channel.source, message, self.out)
+        node.stack.receive(layer, channel.source, message, self.out)
         self.finish(node, None)
 
     def send(self, node: NodeId, effect: Send) -> None:
         channel = self.nodes[node].channels.get(effect.to)
-        if channel is None or self._careful or not channel.smooth or effect.link != ANY_LINK:
+        if (
+            self._careful
+            or channel is None
+            or not channel.smooth
+            or effect.layer != MULTICAST
+            or effect.link != ANY_LINK
+        ):
             self._send_carefully(self.nodes[node], effect, channel)
             return
         drawn = self._latency.drawn
         at = self.now + (drawn.pop() if drawn else self._latency.draw())
-        self.schedule.plan(at, Arrival(channel, effect.layer, effect.message, None))
+        self.schedule.plan(at, Arrival(channel, effect.message))
 
     def _send_carefully(self, sender: SimNode, effect: Send, channel: Channel | None) -> None:
         """Send with everything that can be configured."""
@@ -153,13 +175,13 @@ class LinkedWorld(SteppingWorld):
             self.count("loss")
             self._drop(sender.me, effect.to, "loss")
             return
-        self._plan_arrival(Arrival(channel, effect.layer, message, data), at)
+        self._plan_arrival(EncodedArrival(channel, message, effect.layer, data), at)
         if self._chancy and self._rng.random() < self.network.duplication:
             self.count("duplication")
             again = at + self._latency.draw()
-            self._plan_arrival(Arrival(channel, effect.layer, message, data), again)
+            self._plan_arrival(EncodedArrival(channel, message, effect.layer, data), again)
 
-    def _plan_arrival(self, arrival: Arrival, at: int) -> None:
+    def _plan_arrival(self, arrival: Passage, at: int) -> None:
         if self.network.tick_us > 1:
             at += -at % self.network.tick_us
         if self.network.fifo:
@@ -335,9 +357,9 @@ class LinkedWorld(SteppingWorld):
         """
         if keep >= 1:
             return
-        under_way: dict[NodeId, list[Arrival]] = {}
+        under_way: dict[NodeId, list[Passage]] = {}
         for event in self.schedule.pending():
-            if isinstance(event, Arrival) and event.channel.source == node.me:
+            if isinstance(event, Passage) and event.channel.source == node.me:
                 under_way.setdefault(event.channel.target, []).append(event)
         for arrivals in under_way.values():
             for arrival in arrivals[int(len(arrivals) * keep) :]:

@@ -29,7 +29,7 @@ class Channel:
     def __init__(self, source: NodeId, receiver: "SimNode", link: LinkId) -> None:
         self.smooth = False  # nothing special here: messages pass, arrive and are handled at once
         self.source = source
-        self.stack = receiver.stack  # of the receiver, as long as the link lives
+        self.multicast = receiver.stack.multicast  # of the receiver, as long as the link lives
         self.receiver = receiver
         self.target = receiver.me
         self.link = link

@@ -9,8 +9,14 @@ from causalcast.core.blueprint import Blueprint
 from causalcast.core.ids import GroupId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
-from causalcast.core.stack import Stack
-from causalcast.simulator.linked_world import Arrival, LinkedWorld, NetworkPlan, pair
+from causalcast.core.stack import MULTICAST, Stack
+from causalcast.simulator.linked_world import (
+    Arrival,
+    EncodedArrival,
+    LinkedWorld,
+    NetworkPlan,
+    pair,
+)
 from causalcast.simulator.sim_node import Expiry, SimNode
 from causalcast.simulator.steps import CRASH, JOIN, LEAVE, NOTE, RECOVER, SUSPECT, TRUST
 from causalcast.trace.recorder import Recorder
@@ -85,13 +91,18 @@ class Simulation(LinkedWorld):
                     channel = event.channel
                     if takes_short_way and channel.smooth:  # the same as `arrive`, without a look
                         self.messages_handled += 1
-                        channel.stack.receive(event.layer, channel.source, event.message, out)
+                        out.layer = MULTICAST
+                        channel.multicast.on_message(channel.source, event.message, out)
+                        if out.notices or out.requests:
+                            channel.receiver.stack.settle(out)
                         if out.effects or out.records:
                             self.finish(channel.receiver, None)
                     else:
                         self.arrive(event)
                 elif isinstance(event, Expiry):
                     self.expire(event)
+                elif isinstance(event, EncodedArrival):
+                    self.arrive(event)
                 else:
                     event.happen()
         self.now = out.now = until

@@ -7,7 +7,17 @@ from typing import Final, final
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.simulator.simulation import Simulation
 
-NODE_FAULTS: Final = ("crash", "recover", "suspect", "trust", "join", "leave", "pause", "resume")
+NODE_FAULTS: Final = (
+    "crash",
+    "recover",
+    "compact",  # no fault: the node's records are replaced by a snapshot
+    "suspect",
+    "trust",
+    "join",
+    "leave",
+    "pause",
+    "resume",
+)
 LINK_FAULTS: Final = ("cut", "delay")
 OTHER_FAULTS: Final = ("heal", "partition")
 KINDS: Final = NODE_FAULTS + LINK_FAULTS + OTHER_FAULTS
@@ -52,9 +62,9 @@ class FaultPlan:
 
     def recover_all(self) -> None:
         """Bring back everybody that is down and did not leave."""
-        for place, node in enumerate(list(self._simulation.nodes)):
-            if not node.up and not node.left and NodeId(place) not in self._now_called:
-                self._recover(NodeId(place))
+        for node in list(self._simulation.nodes):
+            if not node.up and not node.left:
+                self._simulation.recover(node.me)
 
     def _happen(self, fault: Fault) -> None:
         if fault.kind in LINK_FAULTS:
@@ -85,6 +95,8 @@ class FaultPlan:
             self._crash(fault, node)
         elif fault.kind == "recover":
             self._recover(fault.node)
+        elif fault.kind == "compact":
+            simulation.compact(node)
         elif fault.kind == "suspect":
             simulation.suspect(node, by)
         elif fault.kind == "trust":

@@ -249,13 +249,16 @@ class LinkedWorld(SteppingWorld):
             self._answer(dialler, self.nodes[to], link, lives)
 
         self.plan(self.now + self._dial_time(), rings)
+        if not self._standing:
+            self.plan(self.now + DIAL_TIMEOUT, lambda: self._refused(dialler, to, link))
 
     def _answer(self, dialler: SimNode, other: SimNode, link: LinkId, lives: int) -> None:
         """The dial reaches the other end: it takes the link, or refuses."""
         me = dialler.me
-        if not other.up or self._is_cut(me, other.me):
-            silent = self._is_cut(me, other.me)
-            after = DIAL_TIMEOUT if silent else self._dial_time()
+        if self._is_cut(me, other.me):
+            return  # into silence: the dialler gives up after a while
+        if not other.up:
+            after = self._dial_time()
             self.plan(self.now + after, lambda: self._refused(dialler, other.me, link))
             return
         if other.paused is not None:
@@ -264,9 +267,7 @@ class LinkedWorld(SteppingWorld):
         if dialler.lives != lives or dialler.dialling.get(other.me) != link:
             return  # the dialler gave up or crashed meanwhile
         if me in other.dialling and other.me < me:
-            # Two dials crossed: the smaller dialler's survives, unless it comes to nothing.
-            self.plan(self.now + DIAL_TIMEOUT, lambda: self._refused(dialler, other.me, link))
-            return
+            return  # two dials crossed: the smaller dialler's survives
         other.dialling.pop(me, None)
         stale = other.channels.get(me)
         if stale is not None:
@@ -284,7 +285,7 @@ class LinkedWorld(SteppingWorld):
             if dialler.paused is not None:
                 dialler.paused.append(Call(answered))
             elif dialler.lives != lives or dialler.dialling.get(other.me) != link:
-                pass  # the dialler gave up or crashed meanwhile
+                self._announce_to(other, me, link, "broken")  # the dialler gave up or crashed
             elif other.channels.get(me) is not to_me:
                 self._refused(dialler, other.me, link)
             else:

@@ -164,8 +164,24 @@ class Simulation(LinkedWorld):
         self.finish(node, None)
         return me
 
+    def compact(self, me: NodeId) -> None:
+        """Replace the records of each layer that offers a snapshot by that snapshot."""
+        node = self.nodes[me]
+        if not node.up or node.disk.waiting:
+            self.count("fault_skipped")
+            return
+        self.count("compact")
+        records = node.disk.records
+        for layer, automaton in enumerate(node.stack.layers):
+            snapshot = automaton.snapshot()
+            if snapshot is not None:
+                records = [record for record in records if record[0] != layer]
+                records += [(layer, self.codec.encode(message)) for message in snapshot]
+        node.disk.records = records
+
     def _be_reborn(self, dead: SimNode) -> NodeId:
         """Come back as somebody new, in the same place and the same groups."""
+        dead.left = True
         node = self.add_node(dead.place)
         self.start_node(node.me, None)
         for group in dead.groups:
@@ -315,7 +331,7 @@ class Simulation(LinkedWorld):
         self.plan(self.now, sample)
 
     def calm_down(self) -> None:
-        """End every fault that lasts: cuts, partitions, delays, suspicions, pauses."""
+        """End every fault that lasts or is still to come: nothing bad happens from now on."""
         self.heal(None, None)
         for a, b in list(self._delays):
             self._delays.pop((a, b))
@@ -323,6 +339,7 @@ class Simulation(LinkedWorld):
         for who, whom in list(self._suspicions):
             self.trust(whom, who)
         for node in self.nodes:
+            node.crash_after = None
             self.resume(node.me)
 
     # Small things

@@ -105,6 +105,8 @@ class SteppingWorld(World):
         assert node.crash_after is not None
         left = node.crash_after
         entry = self._take_entry(publication)
+        if node.disk.waiting or (entry is not None and self._sync_us > 0):
+            left = 0  # what others could see would have had to wait for the disk
         if entry is not None and left > 0:
             self._make_durable(node, entry)
             for effect in effects:
@@ -113,7 +115,7 @@ class SteppingWorld(World):
             effects = [effect for effect in effects if not isinstance(effect, Deliver)]
             left -= 1
         elif entry is not None:
-            effects = []
+            left = 0
         perform(effects[:left], node.me, self)
         self.count("crash_in_step")
         self.crash(node.me, 1.0)

@@ -67,6 +67,7 @@ class SteppingWorld(World):
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.out = Outbox()
+        self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
         self._sync_us = sync_us
         self.out.tells_duplicates = recorder.wants[DUPLICATE]
 
@@ -190,6 +191,8 @@ class SteppingWorld(World):
     def deliver(self, node: NodeId, effect: Deliver) -> None:
         publication = effect.publication
         if publication.group in self.nodes[node].stack.groups:
+            if self.listener is not None:
+                self._tell_listener(node, publication)
             self.recorder.add(
                 node,
                 self.now,
@@ -199,6 +202,11 @@ class SteppingWorld(World):
                 NONE,
                 len(publication.body),
             )
+
+    def _tell_listener(self, node: NodeId, publication: Publication) -> None:
+        listener = self.listener
+        assert listener is not None
+        self.plan(self.now, lambda: listener(node, publication))  # after the step: it may publish
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
         owner = self.nodes[node]

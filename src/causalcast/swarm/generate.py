@@ -47,7 +47,7 @@ class _Draw:
         tables += [("[fault]", fault) for fault in self._faults(groups)]
         tables.append(("calm", {"ms": CALM_MS, "recover_all": True}))
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
-        return "\n".join(_lines(head) + [line for t in tables for line in _table(*t)]) + "\n"
+        return toml_text(head, tables)
 
     def _graph(self) -> list[list[int]]:
         order = list(range(self.nodes))
@@ -189,6 +189,12 @@ class _Draw:
             }
             for _ in self._some(3)
         ]
+
+
+def toml_text(head: dict[str, Any], tables: list[tuple[str, dict[str, Any]]]) -> str:
+    """A scenario as text: the keys at its head, then its tables in order."""
+    lines = _lines(head) + [line for name, content in tables for line in _table(name, content)]
+    return "\n".join(lines) + "\n"
 
 
 def _table(name: str, content: dict[str, Any]) -> list[str]:

@@ -46,7 +46,19 @@ class Recorder:
         pos = self.rows_written.get(node, 0)
         self.rows_written[node] = pos + 1
         self._rows.append(
-            (node, pos, at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note)
+            (
+                node,
+                pos,
+                at_us,
+                kind,
+                message,
+                group,
+                peer,
+                payload_bytes,
+                metadata_bytes,
+                value,
+                note,
+            )
         )
         if len(self._rows) >= _CHUNK_ROWS:
             self._close_chunk()

@@ -1,0 +1,1 @@
+"""The test kit. Imported by tests only, ours and users'."""

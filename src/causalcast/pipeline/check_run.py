@@ -3,7 +3,7 @@
 `check_run` does a whole run. `check_logs` does one piece of it, given the publish graph of all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,14 +89,16 @@ def _check(
     graph = build_graph(publications, causes, memberships)
     redelivery = header.redelivery == "after_recover"
     pieces = [check_logs(piece, graph, memberships, redelivery) for piece in logs]
-    silent = silent_nodes(pieces, graph, memberships)
-    tally = agreement.total([p.tally for p in [*pieces, silent]], len(publications))
+    tally = agreement.total([piece.tally for piece in pieces], len(publications))
+    silent = silent_views(pieces, graph, memberships)
+    for log in silent:
+        tally.add(log)
     findings = [finding for piece in pieces for finding in piece.findings]
     broken = tally.broken()
     if broken.any():
         for piece in logs:
             findings += name_lacking(views(piece, graph, memberships), broken)
-        findings += name_lacking(_silent_views(pieces, graph, memberships), broken)
+        findings += name_lacking(silent, broken)
     counts = Counts(len(memberships.by_node), len(publications), sum(p.deliveries for p in pieces))
     return Checked(findings, counts, sorted(node for p in pieces for node in p.down))
 
@@ -121,7 +123,7 @@ def check_logs(
     return piece
 
 
-def name_lacking(logs: Iterator[LogView], broken: Bools) -> list[Finding]:
+def name_lacking(logs: Iterable[LogView], broken: Bools) -> list[Finding]:
     """The second look for agreement: who lacks what."""
     return [finding for log in logs for finding in agreement.find(log, broken)]
 
@@ -135,19 +137,14 @@ def views(logs: Logs, graph: PublishGraph, memberships: Memberships) -> Iterator
         )  # fmt: skip
 
 
-def silent_nodes(pieces: Sequence[Piece], graph: PublishGraph, memberships: Memberships) -> Piece:
-    """Nodes without a single row: members that have delivered nothing, and are up."""
-    piece = Piece(tally=agreement.Tally.empty(len(graph.publications)))
-    for log in _silent_views(pieces, graph, memberships):
-        piece.tally.add(log)
-    return piece
-
-
-def _silent_views(
+def silent_views(
     pieces: Sequence[Piece], graph: PublishGraph, memberships: Memberships
-) -> Iterator[LogView]:
+) -> list[LogView]:
+    """Nodes without a single row: members that have delivered nothing, and are up."""
     spoke = {node for piece in pieces for node in piece.nodes_with_logs}
     empty = logs_of_table(EVENTS.empty_table(), "run")
-    for node, of_node in memberships.by_node.items():
-        if node not in spoke:
-            yield LogView(node, empty.kind, empty.message, empty.group, of_node, graph)
+    return [
+        LogView(node, empty.kind, empty.message, empty.group, of_node, graph)
+        for node, of_node in memberships.by_node.items()
+        if node not in spoke
+    ]

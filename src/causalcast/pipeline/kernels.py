@@ -59,7 +59,8 @@ def direct_causes(
     """Direct causes of each publication of one log, as pairs of word and mask.
 
     They are what the node delivered since its previous publication, and that publication; words
-    ascend. `sizes` gets the number of pairs of each publish row in turn. `scratch` is all zero before and after.
+    ascend. `sizes` gets the number of pairs of each publish row in turn. `scratch` is all zero
+    before and after.
     """
     pairs = 0
     publishes = 0
@@ -296,7 +297,7 @@ def early_deliveries_by_list(
     kind: Any, dense: Any, offsets: Any, words: Any, masks: Any,
     origin: Any, number: Any, base: Any, rank: Any, has: Any, seen: Any, found: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """For one group of everybody: a whole log against the requirement lists. `has`, `seen`: zeros."""
+    """For one group of everybody: a whole log against the lists. `has` and `seen` begin as 0."""
     next_number = np.ones(len(base), np.int64)
     for row in range(len(kind)):
         m = dense[row]

@@ -1,5 +1,6 @@
 """One node's log together with what the checks ask about it; each answer is computed once."""
 
+import itertools
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -74,7 +75,7 @@ class LogView:
         publications since the join precede.
         """
         publications = self.graph.publications
-        of_group = publications.group == membership.group
+        of_group: Bools = publications.group == membership.group
         if not is_late(membership, self.kind, self.group):
             return of_group
         here = of_group & (self.delivered >= membership.start)
@@ -99,7 +100,7 @@ class LogView:
         for m in self.memberships:
             cuts |= {min(m.start, self.rows), min(m.end, self.rows)}
         places = sorted(cuts)
-        for first, end in zip(places, places[1:], strict=False):
+        for first, end in itertools.pairwise(places):
             due = np.zeros(len(self.graph.publications), np.bool_)
             for m in self.memberships:
                 if m.start <= first < m.end:

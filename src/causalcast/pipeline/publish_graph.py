@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from causalcast.errors import TraceError
 from causalcast.pipeline import kernels
@@ -90,7 +91,7 @@ class PublishGraph:
     words: Ints
     masks: Ints
     cyclic: Bools
-    vectors: Ints | None
+    vectors: npt.NDArray[np.int32] | None
     """Past of each publication as a count per origin; none where lists suffice."""
 
     def causes(self, publication: int) -> Iterator[int]:

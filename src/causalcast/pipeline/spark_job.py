@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from causalcast.errors import TraceError
+from causalcast.errors import MissingDependency, TraceError
 from causalcast.pipeline import check_run
 from causalcast.pipeline.check_run import Checked, Counts, Piece
 from causalcast.pipeline.checks import agreement
@@ -123,9 +123,22 @@ def spread(spark: Any, items: Sequence[Item], work: Callable[[Item], Result]) ->
                 )
 
     count = len(items)
-    rows = spark.range(0, count, 1, count).mapInArrow(run_task, _RESULT).collect()
+    rows = _collected(spark.range(0, count, 1, count).mapInArrow(run_task, _RESULT))
     results = {row["item"]: pickle.loads(row["result"]) for row in rows}
     for place in range(count):
         if isinstance(results[place], TraceError):
             raise results[place]
     return [results[place] for place in range(count)]
+
+
+def _collected(frame: Any) -> list[Any]:
+    """The rows of a frame; a failed job is told in one line, not in Spark's pages."""
+    from pyspark.errors import PySparkException
+
+    try:
+        rows: list[Any] = frame.collect()
+        return rows
+    except PySparkException as error:
+        lines = [line.strip() for line in str(error).splitlines() if "Error" in line]
+        reason = lines[-1] if lines else type(error).__name__
+        raise MissingDependency(f"the Spark job failed: {reason}") from error

@@ -253,7 +253,8 @@ def _microseconds(line: _Line) -> int:
     if "at_us" in line.raw:
         return int(line.raw["at_us"])
     if "time" in line.raw:
-        return int(round(line.raw["time"] * 1_000_000))
+        seconds: float = line.raw["time"]
+        return round(seconds * 1_000_000)
     return line.number  # no clock at all: the order of the file is good enough for people
 
 

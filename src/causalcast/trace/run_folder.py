@@ -108,6 +108,18 @@ def read_small_tables(folder: Path) -> SmallTables:
     )
 
 
+def check_event_columns(path: Path) -> None:
+    """Look at a file's footer: whole, and with every column of a trace."""
+    try:
+        names = pq.read_schema(path).names
+    except (pa.ArrowException, OSError) as error:
+        first_line = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({first_line})") from None
+    missing = [name for name in EVENTS.names if name not in names]
+    if missing:
+        raise TraceError(f"{path}: column {missing[0]!r} is missing")
+
+
 def read_run(folder: Path) -> Run:
     """Read a whole run into memory and check its shape."""
     header = read_header(folder)

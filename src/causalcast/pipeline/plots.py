@@ -34,7 +34,9 @@ def latency_plot(figures: Figures) -> str | None:
         right.set_ylim(0, 103)
         right.set_ylabel("% at most", color=ORANGE)
         _bare(right, keep="right")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_major_formatter(_plainly)
+        if ends[-1] < 10 * starts[0]:
+            axes.xaxis.set_minor_formatter(_plainly)
 
     return _svg(draw)
 
@@ -57,7 +59,7 @@ def over_time_plot(figures: Figures) -> str | None:
         axes.set_xlabel("time, s")
         axes.set_ylabel("per second")
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, labelcolor=INK, loc="upper right", ncols=2)
+        _legend(axes)
 
     return _svg(draw)
 
@@ -87,7 +89,7 @@ def nodes_plot(figures: Figures, names: Names) -> str | None:
         (bars if len(nodes) <= NODES_AS_BARS else lines)(axes)
         axes.set_ylabel("% of deliveries")
         axes.set_ylim(0, max(5.0, 1.25 * max(held + copies)))
-        axes.legend(frameon=False, labelcolor=INK, loc="upper right", ncols=2)
+        _legend(axes)
 
     return _svg(draw)
 
@@ -107,6 +109,7 @@ def timeline_plot(figures: Figures, names: Names) -> str | None:
                 at = (change.at_us - figures.first_us) / 1e6
                 if change.kind == "crash":
                     down_since = at
+                    axes.plot(at, place, "|", color=RED, markersize=10)
                 elif change.kind == "recover" and down_since is not None:
                     axes.hlines(place, down_since, at, color=RED, linewidth=7)
                     down_since = None
@@ -123,6 +126,10 @@ def timeline_plot(figures: Figures, names: Names) -> str | None:
         axes.set_xlabel("time, s")
 
     return _svg(draw, height=0.9 + 0.27 * len(nodes))
+
+
+def _plainly(value: float, _: int) -> str:
+    return f"{value:g}"
 
 
 def _svg(draw: Callable[[Any], None], height: float = 2.7) -> str:
@@ -158,6 +165,12 @@ def _svg(draw: Callable[[Any], None], height: float = 2.7) -> str:
         figure.savefig(out, format="svg", metadata={"Date": None}, transparent=True)
     text = out.getvalue()
     return text[text.index("<svg") :].replace(INK, "currentColor")
+
+
+def _legend(axes: Any) -> None:
+    """Above the plot, where it hides nothing."""
+    above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+    axes.legend(frameon=False, labelcolor=INK, ncols=2, **above)
 
 
 def _bare(axes: Any, keep: str) -> None:

@@ -116,9 +116,12 @@ def _about(verdict: Verdict) -> str:
         None if header.seed is None else f"seed {header.seed}",
         header.started_at and f"started {header.started_at}",
         *(f"{name} {value}" for name, value in header.options.items()),
-        *(f"{count} × {name}" for name, count in header.faults.items()),
     ]
-    return f'<p class="soft">{escape(" · ".join(part for part in said if part))}</p>'
+    faults = [f"{count:,} × {name.replace('_', ' ')}" for name, count in header.faults.items()]
+    lines = [" · ".join(part for part in said if part)]
+    if faults:
+        lines.append("fired: " + " · ".join(faults))
+    return "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -136,7 +139,8 @@ def _verdict(verdict: Verdict) -> str:
 def _properties(verdict: Verdict) -> str:
     rows = []
     for result in verdict.results:
-        found = "" if result.status == OK else f"{result.violations:,} at {result.nodes:,} node(s)"
+        nodes = "1 node" if result.nodes == 1 else f"{result.nodes:,} nodes"
+        found = "" if result.status == OK else f"{result.violations:,} at {nodes}"
         promised = result.promised_as or ("counted" if result.counted else "–")
         rows.append(
             [

@@ -91,7 +91,9 @@ def _over_time(tables: Tables, bounds: Any) -> Any:
 
 def _nodes(tables: Tables) -> Any:
     counted = tables.events.groupBy("run", "node").agg(
-        *(_count(kind).alias(kind) for kind in ("publish", "deliver", "duplicate", "hold"))
+        *(_count(kind).alias(kind) for kind in ("publish", "deliver", "duplicate")),
+        # A message may be held again after a restart; people ask how many messages waited.
+        F.count_distinct(F.when(F.col("kind") == "hold", F.col("message"))).alias("hold"),
     )
     middle = (F.percentile_approx("delay_us", 0.5, 1000) / 1000).alias("p50")
     return counted.join(

@@ -18,6 +18,8 @@ EVENT_COLUMNS = (
     " payload_bytes int, metadata_bytes int, value long, note string"
 )
 
+RUNS_IN_AN_EXPRESSION = 64  # more become a table: an expression of thousands would not compile
+
 
 @dataclass
 class Tables:
@@ -65,15 +67,19 @@ def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
         paths += [str(path.resolve()) for path in event_files(folder)]
         # As Spark spells it: percent-encoded, and with one slash where a URI has three.
         places.append((folder.resolve().as_uri().removeprefix("file://"), place))
-    by_folder = spark.createDataFrame(places, "folder string, run int")
     file = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
     events = (
         spark.read.schema(EVENT_COLUMNS)
         .parquet(*paths)
         .withColumn("folder", F.regexp_extract(file, "^(.*)/events/[^/]+$", 1))
-        .join(F.broadcast(by_folder), "folder")
-        .drop("folder")
     )
+    if len(places) <= RUNS_IN_AN_EXPRESSION:
+        run = F.create_map(*(F.lit(part) for pair in places for part in pair))[F.col("folder")]
+        events = events.withColumn("run", run)
+    else:
+        by_folder = spark.createDataFrame(places, "folder string, run int")
+        events = events.join(F.broadcast(by_folder), "folder")
+    events = events.drop("folder")
     return Tables(events)
 
 

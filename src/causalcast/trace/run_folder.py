@@ -36,6 +36,15 @@ class Run:
     events: pa.Table
 
 
+@dataclass
+class SmallTables:
+    """Who took part, in which groups: everything but the events."""
+
+    nodes: pa.Table
+    groups: pa.Table
+    members: pa.Table
+
+
 def write_run(folder: Path, run: Run) -> None:
     """Write `run` into a new folder; it appears under its name only when it is complete."""
     if folder.exists() and any(folder.iterdir()):
@@ -91,17 +100,35 @@ def event_files(folder: Path) -> list[Path]:
     return files
 
 
+def read_small_tables(folder: Path) -> SmallTables:
+    """Nodes, groups and members of a run."""
+    return SmallTables(
+        _read_table(folder / "nodes.parquet", NODES),
+        _read_table(folder / "groups.parquet", GROUPS),
+        _read_table(folder / "members.parquet", MEMBERS),
+    )
+
+
+def check_event_columns(path: Path) -> None:
+    """Look at a file's footer: whole, and with every column of a trace."""
+    try:
+        names = pq.read_schema(path).names
+    except (pa.ArrowException, OSError) as error:
+        first_line = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({first_line})") from None
+    missing = [name for name in EVENTS.names if name not in names]
+    if missing:
+        raise TraceError(f"{path}: column {missing[0]!r} is missing")
+
+
 def read_run(folder: Path) -> Run:
     """Read a whole run into memory and check its shape."""
     header = read_header(folder)
-    small = {
-        name: _read_table(folder / f"{name}.parquet", schema)
-        for name, schema in (("nodes", NODES), ("groups", GROUPS), ("members", MEMBERS))
-    }
+    small = read_small_tables(folder)
     pieces = [_read_table(path, EVENTS) for path in event_files(folder)]
     events = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
     order = pc.sort_indices(events, sort_keys=[("node", "ascending"), ("pos", "ascending")])
-    run = Run(header, small["nodes"], small["groups"], small["members"], events.take(order))
+    run = Run(header, small.nodes, small.groups, small.members, events.take(order))
     check_positions(run.events, folder)
     return run
 

@@ -24,7 +24,9 @@ def main() -> None:
     seconds = time.process_time() - built
     facts = {
         "messages": running.simulation.messages_handled,
-        "delivered": running.result().events.filter(pc.field("kind").cast("string") == "deliver").num_rows,
+        "delivered": running.result()
+        .events.filter(pc.field("kind").cast("string") == "deliver")
+        .num_rows,
         "cpu_seconds": seconds,
         "build_seconds": built - started,
         "compiled": not outbox.__file__.endswith(".py"),

@@ -120,7 +120,11 @@ class Stage(World):
         }
         shape = next((word for word in rest if word in shapes), "full_mesh")
         self._shows_control = "control" in rest
-        settings: dict[str, object] = dict(word.split("=", 1) for word in rest if "=" in word)
+        settings: dict[str, object] = {}
+        for word in rest:
+            if "=" in word:
+                name, _, value = word.partition("=")
+                settings[name] = value
         topology = graphs.from_edges(size, shapes[shape](size))
         detector, overlay = find_detector("link_loss"), find_overlay("static_graph")
         self._blueprint = Blueprint(

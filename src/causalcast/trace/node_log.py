@@ -1,0 +1,307 @@
+"""The trace of one real node: rows appended to a checksummed file, one write per turn.
+
+    file   = magic, frame, frame, …          frame = length (4), CRC-32 (4), msgpack
+    first frame: what was run (`NodeLogHeader`); further frames: [sequence, first pos, rows]
+
+What was written survives the process: a write that has returned is in the kernel, so SIGKILL loses
+no row whose effects others may have seen. `sequence` is the last entry of the node's journal whose
+rows are in the log; after a crash the node appends the rows of the entries behind it.
+
+`gather` makes a run folder from the logs of all nodes.
+"""
+
+import hashlib
+import itertools
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from causalcast.errors import TraceError
+from causalcast.trace.recorder import NONE, Recorder, code_of
+from causalcast.trace.run_folder import Run, write_run
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import GROUPS, KINDS, LEVELS, MEMBERS, NODES
+
+MAGIC: Final = b"CCTRACE1"
+SUFFIX: Final = ".nodelog"
+_FRAME: Final = struct.Struct(">II")
+_CRASH: Final = code_of("crash")
+_JOIN: Final = code_of("join")
+_LEAVE: Final = code_of("leave")
+
+# at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note
+Row = tuple[int, int, int, int, int, int, int, int, str | None]
+
+
+@dataclass
+class NodeLogHeader:
+    """Who wrote the log, and what it took part in."""
+
+    node: int
+    name: str
+    address: str
+    cluster: str
+    protocol: str
+    options: dict[str, Any]
+    overlay: str
+    guarantees: list[str]
+    groups: dict[str, list[int]]  # founding members by name; their order numbers the groups
+    level: str
+    version: str
+    started_at: str
+    zone: str | None = None
+
+
+@dataclass
+class LogContent:
+    """A log as it was found."""
+
+    path: Path
+    header: NodeLogHeader
+    rows: list[Row] = field(default_factory=list)
+    sequence: int = 0
+    whole_bytes: int = 0  # what follows is torn
+
+
+class NodeLog:
+    """Rows of this node, at one level of detail; `write` brings them to the kernel."""
+
+    def __init__(self, path: Path, header: NodeLogHeader) -> None:
+        """Begin the log at `path`, or go on with it behind its last whole frame."""
+        wanted = LEVELS[header.level]
+        self.wants = [kind in wanted for kind in KINDS]
+        self.sequence = 0  # of the journal: rows up to this entry are here
+        self.next_pos = 0
+        self.last_kind: str | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _begin(path, header)
+        found = read_log(path)
+        _check_same_run(found.header, header, path)
+        self.sequence = found.sequence
+        self.next_pos = len(found.rows)
+        self.last_kind = KINDS[found.rows[-1][1]] if found.rows else None
+        self._rows: list[Row] = []
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.ftruncate(self._fd, found.whole_bytes)
+
+    def add(
+        self,
+        at_us: int,
+        kind: int,
+        message: int = NONE,
+        group: int = NONE,
+        peer: int = NONE,
+        payload_bytes: int = NONE,
+        metadata_bytes: int = NONE,
+        value: int = NONE,
+        note: str | None = None,
+    ) -> None:
+        """Append one row, if the level asks for its kind."""
+        if self.wants[kind]:
+            self._rows.append(
+                (at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note)
+            )
+
+    def write(self, sequence: int) -> None:
+        """Bring the rows of this turn to the kernel; they contain those of entry `sequence`."""
+        if not self._rows:
+            return
+        rows, self._rows = self._rows, []
+        _write_all(self._fd, _frame(msgspec.msgpack.encode((sequence, self.next_pos, rows))))
+        self.sequence = sequence
+        self.next_pos += len(rows)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+def read_log(path: Path) -> LogContent:
+    """Read a log up to a torn tail; TraceError if it is damaged before."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror})") from None
+    if not content.startswith(MAGIC):
+        raise TraceError(f"{path}: this is no node log")
+    frames = _frames(path, content)
+    end, first = next(frames, (0, b""))
+    try:
+        log = LogContent(path, msgspec.msgpack.decode(first, type=NodeLogHeader), whole_bytes=end)
+        for frame_end, body in frames:
+            log.sequence, first_pos, rows = msgspec.msgpack.decode(
+                body, type=tuple[int, int, list[Row]]
+            )
+            if first_pos != len(log.rows):
+                raise TraceError(f"{path}: rows {len(log.rows)} to {first_pos} are missing")
+            log.rows.extend(rows)
+            log.whole_bytes = frame_end
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path}: not a log of this version ({error})") from None
+    return log
+
+
+def gather(folders: Sequence[Path], out: Path) -> Run:
+    """Make the run folder `out` from all node logs in `folders`."""
+    logs = [read_log(path) for path in _find_logs(folders)]
+    logs.sort(key=lambda log: log.header.node)
+    _check_together(logs)
+    run = _assemble(logs)
+    write_run(out, run)
+    return run
+
+
+def _find_logs(folders: Sequence[Path]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for folder in folders:
+        inside = [folder] if folder.is_file() else sorted(folder.rglob(f"*{SUFFIX}"))
+        if not inside:
+            raise TraceError(f"{folder}: no node log (*{SUFFIX}) in there")
+        found.update((path.resolve(), None) for path in inside)
+    return list(found)
+
+
+def _check_together(logs: list[LogContent]) -> None:
+    """All logs must be of one run: one cluster, one protocol, the same groups, each node once."""
+    first = logs[0]
+    for one, other in itertools.pairwise(logs):
+        if one.header.node == other.header.node:
+            raise TraceError(f"{one.path} and {other.path}: two logs of node {one.header.node}")
+    for log in logs[1:]:
+        for fact in ("cluster", "protocol", "options", "overlay", "groups"):
+            here, there = getattr(log.header, fact), getattr(first.header, fact)
+            if here != there:
+                raise TraceError(
+                    f"{log.path}: {fact} {here!r}, but {first.path} has {there!r}: not one run"
+                )
+
+
+def _begin(path: Path, header: NodeLogHeader) -> None:
+    """Write the first frame under another name: a log has a whole header, or it is not there."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(MAGIC + _frame(msgspec.msgpack.encode(asdict(header))))
+    beside.rename(path)
+
+
+def _check_same_run(before: NodeLogHeader, now: NodeLogHeader, path: Path) -> None:
+    for fact in ("node", "cluster", "protocol", "groups", "level"):
+        was, wanted = getattr(before, fact), getattr(now, fact)
+        if was != wanted:
+            raise TraceError(
+                f"{path}: begun with {fact} {was!r}, now it is {wanted!r}; "
+                "move the log away or choose another [trace] path"
+            )
+
+
+def _assemble(logs: list[LogContent]) -> Run:
+    recorder = Recorder("full")
+    for log in logs:
+        for row in log.rows:
+            recorder.add(log.header.node, *row)
+        if not log.rows or log.rows[-1][1] != _LEAVE:
+            recorder.add(log.header.node, log.rows[-1][0] if log.rows else 0, _CRASH)
+    header = logs[0].header
+    members = [member for log in logs for member in _memberships(log)]
+    return Run(
+        _run_header(logs),
+        pa.Table.from_pylist([_node_row(log.header) for log in logs], schema=NODES),
+        pa.Table.from_pylist(
+            [{"group": number, "name": name} for number, name in enumerate(header.groups)],
+            schema=GROUPS,
+        ),
+        pa.Table.from_pylist(sorted(members, key=_group_and_node), schema=MEMBERS),
+        recorder.table(),
+    )
+
+
+def _run_header(logs: list[LogContent]) -> RunHeader:
+    header = logs[0].header
+    crashes = sum(row[1] == _CRASH for log in logs for row in log.rows)
+    crashes += sum(not log.rows or log.rows[-1][1] != _LEAVE for log in logs)
+    present = {log.header.node for log in logs}
+    founders = {node for nodes in header.groups.values() for node in nodes}
+    origin = repr([(log.header.node, log.header.started_at) for log in logs])
+    return RunHeader(
+        run_id=hashlib.blake2b(origin.encode(), digest_size=8).hexdigest(),
+        world="real",
+        protocol=header.protocol,
+        options=header.options,
+        overlay=header.overlay,
+        version=header.version,
+        guarantees=header.guarantees,
+        faults={"crash": crashes} if crashes else {},
+        complete=founders <= present,  # without a member's log nobody can say what it delivered
+        started_at=min(log.header.started_at for log in logs),
+    )
+
+
+def _node_row(header: NodeLogHeader) -> dict[str, object]:
+    return {
+        "node": header.node,
+        "name": header.name,
+        "address": header.address,
+        "zone": header.zone,
+    }
+
+
+def _memberships(log: LogContent) -> Iterator[dict[str, int | None]]:
+    """From where to where this node was in each group, told by its joins and leaves."""
+    node = log.header.node
+    groups = list(log.header.groups.values())
+    since = {group: 0 for group, founders in enumerate(groups) if node in founders}
+    for pos, (_, kind, _, group, *_) in enumerate(log.rows):
+        if kind == _JOIN and group != NONE:
+            since[group] = pos
+        elif kind == _LEAVE and group != NONE and group in since:
+            yield {"group": group, "node": node, "from_pos": since.pop(group), "to_pos": pos}
+    for group, from_pos in since.items():
+        yield {"group": group, "node": node, "from_pos": from_pos, "to_pos": None}
+
+
+def _group_and_node(member: dict[str, int | None]) -> tuple[int, int, int]:
+    return member["group"] or 0, member["node"] or 0, member["from_pos"] or 0
+
+
+def _frame(body: bytes) -> bytes:
+    return _FRAME.pack(len(body), _checksum(body)) + body
+
+
+def _checksum(body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(len(body).to_bytes(4, "big")))
+
+
+def _frames(path: Path, content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where each whole frame ends, and its body."""
+    at = len(MAGIC)
+    while at < len(content):
+        body = _body_at(content, at)
+        if body is None:
+            if any(_body_at(content, later) for later in range(at + 1, len(content) - 8)):
+                raise TraceError(f"{path}: damaged at byte {at}")
+            return
+        at += _FRAME.size + len(body)
+        yield at, body
+
+
+def _body_at(content: bytes, at: int) -> bytes | None:
+    if at + _FRAME.size > len(content):
+        return None
+    length, checksum = _FRAME.unpack_from(content, at)
+    start = at + _FRAME.size
+    if length == 0 or start + length > len(content):
+        return None
+    body = content[start : start + length]
+    return body if _checksum(body) == checksum else None
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

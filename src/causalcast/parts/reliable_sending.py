@@ -223,8 +223,9 @@ class ReliableSending:
     # Sending
 
     def _spread(self, identity: MessageId, message: Message, sender: NodeId, out: Outbox) -> None:
+        origin, number = origin_of(identity), number_of(identity)
         for peer, neighbour in self.neighbours.items():
-            if peer == sender or not neighbour.up:
+            if peer == sender or not neighbour.up or neighbour.has.get(origin, 0) >= number:
                 continue
             if len(neighbour.under_way) >= self.window:
                 neighbour.behind = True

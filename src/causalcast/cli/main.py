@@ -20,6 +20,13 @@ from causalcast.version import VERSION
 
 # Which module declares which commands.
 COMMANDS: dict[str, str] = {
+    "demo": "causalcast.cli.demo",
+    "up": "causalcast.cli.node",
+    "node": "causalcast.cli.node",
+    "pub": "causalcast.cli.node",
+    "sub": "causalcast.cli.node",
+    "status": "causalcast.cli.node",
+    "explain": "causalcast.cli.node",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",

@@ -74,6 +74,16 @@ class Inbox:
             del self.unacknowledged[waiting.id]  # without a journal a restart brings nothing back
         return Publication(waiting.id, group, body)
 
+    def give_back(self, publication: Publication) -> None:
+        """The application could not handle what it took: it comes again, before all others."""
+        waiting = self.unacknowledged.get(publication.id)
+        if waiting is None:
+            waiting = Waiting(publication.id, publication.group, None, None, 0)
+            self.unacknowledged[publication.id] = waiting
+        waiting.body = publication.body
+        self._in_memory += len(publication.body)
+        self._queues.setdefault(publication.group, collections.deque()).appendleft(waiting)
+
     def acknowledge(self, message: MessageId) -> bool:
         """The application has handled `message`; False if it had done so before."""
         return self.unacknowledged.pop(message, None) is not None

@@ -28,10 +28,11 @@ MESSAGES_PER_TURN: Final = 64
 class ReceivedMessage:
     """A message as the application gets it. It comes again after a restart until it is acked."""
 
-    __slots__ = ("_host", "group", "id", "payload")
+    __slots__ = ("_group", "_host", "group", "id", "payload")
 
     def __init__(self, host: Host, publication: Publication, group: str) -> None:
         self._host = host
+        self._group = publication.group
         self.id: MessageId = publication.id
         self.group = group
         self.payload: bytes = publication.body
@@ -53,6 +54,10 @@ class ReceivedMessage:
         that hands the message over once more.
         """
         self._host.acknowledge(self.id)
+
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next, in this life too."""
+        self._host.inbox.give_back(Publication(self.id, self._group, self.payload))
 
     def __repr__(self) -> str:
         return f"<message {self.origin}.{self.number} in {self.group!r}: {self.payload[:40]!r}>"

@@ -363,7 +363,7 @@ class Host(World):
         for rows in memory.rows:
             if rows.sequence > self._log.sequence:
                 self._write_rows(rows)
-        if self._log.last_kind != "leave":
+        if not self._log.ended_well:
             self._row(self._wall_us(), CRASH)
         self._row(self._wall_us(), RECOVER)
         self._log.write(self._performed)

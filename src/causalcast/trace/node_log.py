@@ -69,6 +69,10 @@ class LogContent:
     sequence: int = 0
     whole_bytes: int = 0  # what follows is torn
 
+    def ended_well(self) -> bool:
+        """Whether the node left the run in good order; leaving a group is not that."""
+        return bool(self.rows) and self.rows[-1][1] == _LEAVE and self.rows[-1][3] == NONE
+
 
 class NodeLog:
     """Rows of this node, at one level of detail; `write` brings them to the kernel."""
@@ -79,7 +83,6 @@ class NodeLog:
         self.wants = [kind in wanted for kind in KINDS]
         self.sequence = 0  # of the journal: rows up to this entry are here
         self.next_pos = 0
-        self.last_kind: str | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _begin(path, header)
@@ -87,7 +90,7 @@ class NodeLog:
         _check_same_run(found.header, header, path)
         self.sequence = found.sequence
         self.next_pos = len(found.rows)
-        self.last_kind = KINDS[found.rows[-1][1]] if found.rows else None
+        self.ended_well = found.ended_well()  # the life before this one
         self._rows: list[Row] = []
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.ftruncate(self._fd, found.whole_bytes)
@@ -206,7 +209,7 @@ def _assemble(logs: list[LogContent]) -> Run:
     for log in logs:
         for row in log.rows:
             recorder.add(log.header.node, *row)
-        if not log.rows or log.rows[-1][1] != _LEAVE:
+        if not log.ended_well():
             recorder.add(log.header.node, log.rows[-1][0] if log.rows else 0, _CRASH)
     header = logs[0].header
     members = [member for log in logs for member in _memberships(log)]
@@ -225,7 +228,7 @@ def _assemble(logs: list[LogContent]) -> Run:
 def _run_header(logs: list[LogContent]) -> RunHeader:
     header = logs[0].header
     crashes = sum(row[1] == _CRASH for log in logs for row in log.rows)
-    crashes += sum(not log.rows or log.rows[-1][1] != _LEAVE for log in logs)
+    crashes += sum(not log.ended_well() for log in logs)
     present = {log.header.node for log in logs}
     founders = {node for nodes in header.groups.values() for node in nodes}
     origin = repr([(log.header.node, log.header.started_at) for log in logs])

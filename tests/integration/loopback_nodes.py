@@ -105,7 +105,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def take(group: Group, count: int, ack: bool = True) -> list[bytes]:
     """The next payloads of a group."""
-    payloads = []
+    payloads: list[bytes] = []
     async with asyncio.timeout(PATIENCE):
         while len(payloads) < count:
             message = await anext(group)

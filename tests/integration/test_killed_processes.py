@@ -8,9 +8,9 @@ import pytest
 from loopback_nodes import PATIENCE, disorder
 
 from causalcast.errors import NodeError
-from causalcast.runtime.control import ControlClient
+from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
-from causalcast.trace.node_log import gather
+from causalcast.trace.gather import gather
 
 FLOOD_FILE = '''
 """A user's own protocol, outside the package: hand everything to every neighbour."""

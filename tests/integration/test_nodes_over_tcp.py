@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 
-import causalcast.runtime.journal
 from causalcast.errors import ConfigError, NodeError
-from causalcast.trace.node_log import gather, read_log
+from causalcast.trace.gather import gather
+from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_visible_before_it_is_durable(
             disk.wait(10)
         sync(fd)
 
-    monkeypatch.setattr(causalcast.runtime.journal.os, "fdatasync", slow_sync)
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
 
     async def story() -> None:
         async with town.running() as (one, two):
@@ -127,7 +127,8 @@ def test_cancelling_an_iteration_loses_nothing(tmp_path: Path) -> None:
                     await one.group("all").publish(number)
 
             writing = asyncio.create_task(write())
-            found, cancelled = [], 0
+            found: list[bytes] = []
+            cancelled = 0
             group = two.group("all")
             while len(found) < len(numbers):
                 reading = asyncio.ensure_future(anext(group))

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from causalcast.errors import MissingDependency, NodeError
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
-from causalcast.trace.node_log import gather
+from causalcast.trace.gather import gather
 
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
 CAUGHT_UP_WITHIN: Final = 60.0  # seconds; it takes a few

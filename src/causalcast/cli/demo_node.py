@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.cli.node import set_up_logging
-from causalcast.runtime.control import Answer, name_of
+from causalcast.runtime.control_client import Answer, name_of
 from causalcast.runtime.node import Group, Node, ReceivedMessage
 from causalcast.runtime.node_process import run_node
 

@@ -14,11 +14,11 @@ from rich.table import Table
 
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.registry import find_protocol
-from causalcast.runtime.control import ControlClient
+from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.runtime.node_config import GRAPHS
 from causalcast.runtime.node_process import run_node
-from causalcast.trace.schema import LEVELS
+from causalcast.trace.kinds import LEVELS
 
 DEFAULT_DIR = Path("causalcast-cluster")
 

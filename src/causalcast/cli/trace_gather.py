@@ -17,7 +17,7 @@ def add_gather(subparsers: Any) -> None:
 
 def run_gather(options: argparse.Namespace) -> int:
     """Gather, and say what came together."""
-    from causalcast.trace.node_log import gather
+    from causalcast.trace.gather import gather
 
     run = gather(options.folders, options.out)
     found = {

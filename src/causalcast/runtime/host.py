@@ -58,8 +58,8 @@ from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.tcp import Connection, TcpLinks
+from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader
-from causalcast.trace.recorder import code_of
 from causalcast.version import VERSION
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import frame
@@ -70,19 +70,19 @@ LINKS_PER_LIFE: Final = 20  # bits: a million dials before the numbers of the ne
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 SPILLED_PER_ENTRY: Final = 256  # waiting deliveries per entry when the journal is compacted
 
-PUBLISH: Final = code_of("publish")
-DELIVER: Final = code_of("deliver")
-SEND: Final = code_of("send")
-RECEIVE: Final = code_of("receive")
-DUPLICATE: Final = code_of("duplicate")
-HOLD: Final = code_of("hold")
-RELEASE: Final = code_of("release")
-DROP: Final = code_of("drop")
-CRASH: Final = code_of("crash")
-RECOVER: Final = code_of("recover")
-JOIN: Final = code_of("join")
-LEAVE: Final = code_of("leave")
-NOTE: Final = code_of("note")
+PUBLISH: Final = KIND_CODE["publish"]
+DELIVER: Final = KIND_CODE["deliver"]
+SEND: Final = KIND_CODE["send"]
+RECEIVE: Final = KIND_CODE["receive"]
+DUPLICATE: Final = KIND_CODE["duplicate"]
+HOLD: Final = KIND_CODE["hold"]
+RELEASE: Final = KIND_CODE["release"]
+DROP: Final = KIND_CODE["drop"]
+CRASH: Final = KIND_CODE["crash"]
+RECOVER: Final = KIND_CODE["recover"]
+JOIN: Final = KIND_CODE["join"]
+LEAVE: Final = KIND_CODE["leave"]
+NOTE: Final = KIND_CODE["note"]
 
 Action = tuple[Callable[..., Any], tuple[Any, ...]]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import NodeError
-from causalcast.runtime.control import ControlClient
+from causalcast.runtime.control_client import ControlClient
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
 STOP_WITHIN: Final = 10.0

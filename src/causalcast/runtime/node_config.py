@@ -19,7 +19,7 @@ from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.address_book import Address
 from causalcast.runtime.tcp import DEFAULT_SEND_BUFFER
 from causalcast.toml_table import Table
-from causalcast.trace.schema import LEVELS
+from causalcast.trace.kinds import LEVELS
 from causalcast.wire.codec import DEFAULT_MAX_BODY
 
 GRAPHS: Final = ("full_mesh", "edges", "line", "ring", "star", "tree")

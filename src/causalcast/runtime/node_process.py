@@ -6,7 +6,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from causalcast.runtime.control import Answer, ControlServer
+from causalcast.runtime.control import ControlServer
+from causalcast.runtime.control_client import Answer
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
 

@@ -1,12 +1,14 @@
 """A node's log keeps every row that was written, cuts what is torn, and gathers into a run."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.trace.node_log import NodeLog, NodeLogHeader, gather, read_log
+from causalcast.trace.gather import gather
+from causalcast.trace.node_log import NodeLog, NodeLogHeader, read_log
 from causalcast.trace.recorder import code_of
 from causalcast.trace.run_folder import read_run
 
@@ -35,12 +37,12 @@ def path_of(folder: Path, node: int) -> Path:
     return folder / f"node-{node}" / f"node-{node}.nodelog"
 
 
-def write(folder: Path, node: int, *turns: list[tuple[int, ...]], level: str = "full") -> Path:
+def write(folder: Path, node: int, *turns: Sequence[tuple[int, ...]], level: str = "full") -> Path:
     """A log of these turns; each row is (at_us, kind, message, group)."""
     log = NodeLog(path_of(folder, node), header(node, level))
     for sequence, turn in enumerate(turns, start=log.sequence + 1):
         for row in turn:
-            log.add(*row)
+            log.add(*row)  # type: ignore[arg-type]
         log.write(sequence)
     log.close()
     return path_of(folder, node)

@@ -40,6 +40,7 @@ from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import AddressBook
+from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     NO_GROUP,
     Acknowledged,
@@ -48,7 +49,6 @@ from causalcast.runtime.durable_entry import (
     Snapshot,
     Started,
     Step,
-    StillWaiting,
     TraceRows,
     count,
     rows_of,
@@ -57,10 +57,23 @@ from causalcast.runtime.greeting import first_greeting
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.node_trace import (
+    DELIVER,
+    DROP,
+    DUPLICATE,
+    HOLD,
+    JOIN,
+    LEAVE,
+    NOTE,
+    PUBLISH,
+    RECEIVE,
+    RELEASE,
+    SEND,
+    complete_log,
+    open_log,
+)
 from causalcast.runtime.tcp import Connection, TcpLinks
-from causalcast.trace.kinds import KIND_CODE
-from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader
-from causalcast.version import VERSION
+from causalcast.trace.node_log import NodeLog
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import frame
 
@@ -68,21 +81,6 @@ log = logging.getLogger(__name__)
 
 LINKS_PER_LIFE: Final = 20  # bits: a million dials before the numbers of the next life begin
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
-SPILLED_PER_ENTRY: Final = 256  # waiting deliveries per entry when the journal is compacted
-
-PUBLISH: Final = KIND_CODE["publish"]
-DELIVER: Final = KIND_CODE["deliver"]
-SEND: Final = KIND_CODE["send"]
-RECEIVE: Final = KIND_CODE["receive"]
-DUPLICATE: Final = KIND_CODE["duplicate"]
-HOLD: Final = KIND_CODE["hold"]
-RELEASE: Final = KIND_CODE["release"]
-DROP: Final = KIND_CODE["drop"]
-CRASH: Final = KIND_CODE["crash"]
-RECOVER: Final = KIND_CODE["recover"]
-JOIN: Final = KIND_CODE["join"]
-LEAVE: Final = KIND_CODE["leave"]
-NOTE: Final = KIND_CODE["note"]
 
 Action = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -187,7 +185,7 @@ class Host(World):
             self.config.limits.send_buffer_bytes,
         )
         try:
-            self._log = self._open_log()
+            self._log = open_log(self.config)
             await self._links.listen(self.config.listen)
         except OSError as error:
             self._let_go()
@@ -195,6 +193,8 @@ class Host(World):
         except CausalcastError:
             self._let_go()
             raise
+        if self._log is not None:
+            self._wants = self._log.wants
         self._open_journal()
         self.stack = self._blueprint.build(self.me, os.urandom(8).hex())
         assert memory.groups is not None
@@ -303,29 +303,6 @@ class Host(World):
                     "choose another [storage] path"
                 )
 
-    def _open_log(self) -> NodeLog | None:
-        config = self.config
-        if config.trace is None or config.trace_level == "none":
-            return None
-        protocol = self._blueprint.protocol
-        header = NodeLogHeader(
-            node=self.me,
-            name=config.name,
-            address=str(config.listen),
-            cluster=config.cluster,
-            protocol=protocol.name,
-            options=dict(self._blueprint.protocol_options),
-            overlay=config.overlay,
-            guarantees=list(protocol.guarantees),
-            groups=config.founders(),
-            level=config.trace_level,
-            version=VERSION,
-            started_at=datetime.now(UTC).isoformat(),
-        )
-        opened = NodeLog(config.trace / f"node-{self.me}{SUFFIX}", header)
-        self._wants = opened.wants
-        return opened
-
     def _open_journal(self) -> None:
         """Keep a journal where the protocol resumes; else only the mark that this life began."""
         assert self._storage is not None
@@ -342,7 +319,8 @@ class Host(World):
         if memory.starts == 0:
             self._step(lambda: self.stack.start(self._out))
             return
-        self._complete_log(memory)
+        if self._log is not None:
+            complete_log(self._log, memory.rows, self._performed, self._wall_us())
         records = [Record(layer, self._codec.decode(data)[1]) for layer, data in memory.records]
         self._persisting.update((record.layer, None) for record in records)
         for stored in memory.inbox.values():
@@ -355,28 +333,6 @@ class Host(World):
             len(memory.inbox),
         )
         self._step(lambda: self.stack.recover(records, self._out))
-
-    def _complete_log(self, memory: Memory) -> None:
-        """Append the rows that durable entries owe, and say that the node was away."""
-        if self._log is None:
-            return
-        for rows in memory.rows:
-            if rows.sequence > self._log.sequence:
-                self._write_rows(rows)
-        if not self._log.ended_well:
-            self._row(self._wall_us(), CRASH)
-        self._row(self._wall_us(), RECOVER)
-        self._log.write(self._performed)
-
-    def _write_rows(self, rows: TraceRows) -> None:
-        if rows.joined != NO_GROUP:
-            self._row(rows.at_us, JOIN, group=rows.joined)
-        for message, group, size in rows.published:
-            self._row(rows.at_us, PUBLISH, message, group, payload_bytes=size)
-        for message, group, size in rows.delivered:
-            self._row(rows.at_us, DELIVER, message, group, payload_bytes=size)
-        if rows.left != NO_GROUP:
-            self._row(rows.at_us, LEAVE, group=rows.left)
 
     # What the application does
 
@@ -620,44 +576,28 @@ class Host(World):
                 self._compact_at = 2 * journal.size  # all its records are needed: ask again later
                 return
             records.extend((layer, self._codec.encode(record)) for record in snapshot or [])
-        snapshot_entry = durable_entry.encode(
-            Snapshot(
-                self.starts,
-                self._identity,
-                self._published,
-                [int(group) for group in self.stack.groups],
-                records,
-                *self._counts_with_held(),
-                [rows for step in self._held for rows in step.rows(self.me)],
-            )
+        snapshot_of_all = Snapshot(
+            self.starts,
+            self._identity,
+            self._published,
+            [int(group) for group in self.stack.groups],
+            records,
+            *self._counts_with_held(),
+            [rows for step in self._held for rows in step.rows(self.me)],
         )
-        waiting = [
-            (w.id, w.group, w.body, w.place, w.index) for w in self.inbox.unacknowledged.values()
-        ]
-        for step in self._held:
-            waiting.extend((p.id, p.group, p.body, None, 0) for p in step.deliveries)
-        chunks = [
-            waiting[start : start + SPILLED_PER_ENTRY]
-            for start in range(0, len(waiting), SPILLED_PER_ENTRY)
-        ]
+        on_their_way = [publication for step in self._held for publication in step.deliveries]
+        compaction = Compaction(snapshot_of_all, self.inbox, on_their_way, self._load_body)
         self._acknowledged = []  # they are no longer in the inbox that is written
         self._compacting = True
         size_before = journal.size
 
         def replaced(places: list[Place]) -> None:
-            for chunk, place in zip(chunks, places[1:], strict=True):
-                for index, (message, *_) in enumerate(chunk):
-                    self.inbox.moved(message, place, index)
+            compaction.replaced(places)
             self._compacting = False
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 
-        def still_waiting(chunk: list[Any]) -> Callable[[], bytes]:
-            return lambda: durable_entry.encode(
-                StillWaiting([(m, g, self._body_of(b, p, i)) for m, g, b, p, i in chunk])
-            )
-
-        journal.compact([lambda: snapshot_entry, *map(still_waiting, chunks)], replaced)
+        journal.compact(compaction.entries(), replaced)
 
     def _counts_with_held(self) -> tuple[dict[int, int], dict[int, int]]:
         """Publications and deliveries per group, those included whose entries are under way."""
@@ -668,12 +608,6 @@ class Host(World):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
-
-    def _body_of(self, body: bytes | None, place: Place | None, index: int) -> bytes:
-        if body is not None:
-            return body
-        assert place is not None
-        return self._load_body(place, index)
 
     def _load_body(self, place: Place, index: int) -> bytes:
         assert self._journal is not None

@@ -12,8 +12,8 @@
         cluster.check()
 
 `Cluster` is a cluster under virtual time with faults; `Stage` plays transcripts, message by
-message; `conformance` has the tests every protocol must pass, from its SPEC. pytest finds the fixture
-`causal_cluster` by itself.
+message; `conformance` has the tests every protocol must pass, from its SPEC. pytest finds the
+fixture `causal_cluster` by itself.
 """
 
 from causalcast.testing.cluster import Cluster

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
+from causalcast.core.graphs import Edge
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.core.spec import LayerSpec, Misfit, OptionValue
@@ -22,12 +24,10 @@ from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
 from causalcast.wire.codec import DEFAULT_MAX_BODY
 
-GRAPHS: Final = ("full_mesh", "edges", "line", "ring", "star", "tree")
+GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
-
-Edge = tuple[int, int]
 
 
 @dataclass
@@ -173,16 +173,7 @@ def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
 
 def _graph(kind: str, nodes: int, degree: int) -> list[Edge]:
     """The edges of a regular graph over the places 0..n-1: the nodes in the order of their ids."""
-    if kind == "line":
-        return [(n, n + 1) for n in range(nodes - 1)]
-    if kind == "ring":
-        return [(n, (n + 1) % nodes) for n in range(nodes if nodes > 2 else nodes - 1)]
-    if kind == "star":
-        return [(0, n) for n in range(1, nodes)]
-    if kind == "tree":
-        return [((n - 1) // (degree - 1), n) for n in range(1, nodes)]
-    assert kind == "full_mesh"
-    return [(a, b) for a in range(nodes) for b in range(a + 1, nodes)]
+    return graphs.tree(nodes, degree) if kind == "tree" else graphs.SIMPLE[kind](nodes)
 
 
 def _edges(table: Table, nodes: list[NodeId]) -> list[Edge]:

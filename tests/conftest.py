@@ -10,3 +10,9 @@ def spark() -> Any:
     from causalcast.pipeline.session import make_session
 
     return make_session("local[2]")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite", action="store_true", help="write transcripts down as they happen now"
+    )

@@ -6,7 +6,7 @@ lies beyond a gap is kept one by one.
 
 from typing import final
 
-from causalcast.core.ids import MessageId, NodeId, number_of, origin_of
+from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
 
 
 @final
@@ -50,6 +50,14 @@ class DuplicateFilter:
         else:
             beyond.difference_update([number for number in beyond if number <= count])
             self.counts[origin] = self._close_gap(origin, count, beyond)
+
+    def beyond(self) -> list[MessageId]:
+        """What was seen beyond a gap, in order."""
+        return [
+            message_id(origin, number)
+            for origin, numbers in self._beyond.items()
+            for number in sorted(numbers)
+        ]
 
     def size(self) -> int:
         """Entries kept."""

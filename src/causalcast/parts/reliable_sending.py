@@ -30,16 +30,26 @@ ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
 
 
 class Have(Message):
-    """Tell a neighbour up to which number of each origin nothing is missing here.
+    """Tell a neighbour up to which number of each origin nothing is missing here, and what else
+    is here beyond a gap.
 
     The receiver stops repeating those. With `all_of_it` these are all the counts there are, so the
     receiver sends whatever is beyond them; with `answer` it also tells its own.
     """
 
-    wire = Wire("reliable_sending.have", counts=dict[NodeId, int], all_of_it=bool, answer=bool)
+    wire = Wire(
+        "reliable_sending.have",
+        counts=dict[NodeId, int],
+        beyond=list[MessageId],
+        all_of_it=bool,
+        answer=bool,
+    )
 
-    def __init__(self, counts: dict[NodeId, int], all_of_it: bool, answer: bool) -> None:
+    def __init__(
+        self, counts: dict[NodeId, int], beyond: list[MessageId], all_of_it: bool, answer: bool
+    ) -> None:
         self.counts = counts
+        self.beyond = beyond
         self.all_of_it = all_of_it
         self.answer = answer
 
@@ -105,7 +115,7 @@ class Neighbour:
         self.has = DuplicateFilter()  # it acknowledged or sent these
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
-        self.to_acknowledge: dict[NodeId, None] = {}  # origins whose count it should be told
+        self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
 
 
 @final
@@ -136,7 +146,7 @@ class ReliableSending:
         if neighbour is not None:
             neighbour.has.add(identity)  # who sends it has it
             neighbour.under_way.pop(identity, None)
-            self._acknowledge_later(sender, neighbour, origin_of(identity), out)
+            self._acknowledge_later(sender, neighbour, identity, out)
         if not self.seen.add(identity):
             out.duplicate(identity)
             self._forget(origin_of(identity))
@@ -154,11 +164,12 @@ class ReliableSending:
         if not isinstance(message, Have) or neighbour is None:
             out.note("reliable_sending.stray", sender)
             return
-        self._learn(neighbour, message.counts)
+        self._learn(neighbour, message)
+        if message.all_of_it:
+            neighbour.heard = True
         if message.answer:
             self._tell_all(sender, neighbour, out)
         if message.all_of_it:
-            neighbour.heard = True
             # In the order they were accepted here, so that causes come before their effects.
             neighbour.queue = deque(
                 identity for identity in self._kept if not neighbour.has.has(identity)
@@ -262,20 +273,28 @@ class ReliableSending:
     # Acknowledging
 
     def _acknowledge_later(
-        self, peer: NodeId, neighbour: Neighbour, origin: NodeId, out: Outbox
+        self, peer: NodeId, neighbour: Neighbour, identity: MessageId, out: Outbox
     ) -> None:
         if not neighbour.to_acknowledge:
             out.start_timer(ACKNOWLEDGE, self.acknowledge_after, peer)
-        neighbour.to_acknowledge[origin] = None
+        neighbour.to_acknowledge[identity] = None
 
     def _acknowledge(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
-        counts = self.seen.counts
-        changed = {origin: counts.get(origin, 0) for origin in neighbour.to_acknowledge}
+        counts: dict[NodeId, int] = {}
+        beyond: list[MessageId] = []
+        for identity in neighbour.to_acknowledge:
+            origin = origin_of(identity)
+            count = self.seen.counts.get(origin, 0)
+            if number_of(identity) <= count:
+                counts[origin] = count
+            else:
+                beyond.append(identity)
         neighbour.to_acknowledge = {}
-        out.send(peer, Have(changed, False, False))
+        out.send(peer, Have(counts, beyond, False, False))
 
     def _tell_all(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
-        out.send(peer, Have(dict(self.seen.counts), True, not neighbour.heard))
+        beyond = self.seen.beyond()
+        out.send(peer, Have(dict(self.seen.counts), beyond, True, not neighbour.heard))
 
     # Keeping and forgetting
 
@@ -284,9 +303,13 @@ class ReliableSending:
         if self.neighbours and number_of(identity) > everywhere:
             self._kept[identity] = message
 
-    def _learn(self, neighbour: Neighbour, counts: dict[NodeId, int]) -> None:
-        """The neighbour has everything up to `counts`: forget what all have."""
-        for origin, count in counts.items():
+    def _learn(self, neighbour: Neighbour, have: Have) -> None:
+        """The neighbour has all this: stop repeating it, and forget what all have."""
+        for identity in have.beyond:
+            neighbour.has.add(identity)
+            neighbour.under_way.pop(identity, None)
+            self._forget(origin_of(identity))
+        for origin, count in have.counts.items():
             known = neighbour.has.counts.get(origin, 0)
             if count > known:
                 neighbour.has.skip_to(origin, count)

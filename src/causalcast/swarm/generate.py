@@ -17,16 +17,24 @@ UNTIL_MS = 1500
 CALM_MS = 30_000
 
 
-def random_scenario(spec: ProtocolSpec, seed: int, options: Mapping[str, Any]) -> str:
-    """The text of a scenario for `spec`; the same seed gives the same text."""
-    return _Draw(spec, seed, options).scenario()
+def random_scenario(
+    spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str = ""
+) -> str:
+    """The text of a scenario for `spec`; the same seed gives the same text.
+
+    `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs.
+    """
+    return _Draw(spec, seed, options, overlay or spec.needs.overlay).scenario()
 
 
 class _Draw:
     """One scenario in the making."""
 
-    def __init__(self, spec: ProtocolSpec, seed: int, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str
+    ) -> None:
         self.spec = spec
+        self.overlay = overlay
         self.seed = seed
         self.options = options
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
@@ -55,9 +63,9 @@ class _Draw:
         edges = [
             [order[self.rng.randrange(max(0, n - 3), n)], order[n]] for n in range(1, self.nodes)
         ]
-        if self.spec.needs.overlay == "mesh":
+        if self.overlay == "mesh":
             return [[a, b] for a in range(self.nodes) for b in range(a + 1, self.nodes)]
-        if self.spec.needs.overlay == "tree":
+        if self.overlay == "tree":
             return edges
         for _ in range(self.rng.randrange(self.nodes)):
             a, b = self.rng.sample(range(self.nodes), 2)

@@ -152,8 +152,10 @@ class Cluster:
     # Judgement
 
     def trace(self) -> Run:
-        """Everything that happened so far, as a trace."""
-        return self._run.result()
+        """Everything that happened so far, as a trace; complete if nothing is left to happen."""
+        run = self._run.result()
+        run.header.complete = self._world.is_idle()
+        return run
 
     def judgement(self) -> Judgement:
         """What the brute-force checker says of it."""

@@ -13,7 +13,6 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from causalcast.core.blueprint import Blueprint
 from causalcast.core.message import Message, Publication
 from causalcast.errors import WireError
 from causalcast.judge import judge
@@ -29,10 +28,14 @@ from causalcast.wire.codec import Codec
 class Conformance:
     """One protocol under test, by name or by the path of its file."""
 
-    def __init__(self, protocol: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, protocol: str, options: Mapping[str, Any] | None = None, overlay: str = ""
+    ) -> None:
+        """`options` are the protocol's; `overlay` narrows what is drawn (`tree` or `mesh`)."""
         self.protocol = protocol
         self.spec = find_protocol(protocol)
         self.options = dict(options or {})
+        self.overlay = overlay or self.spec.needs.overlay
 
     def check_all(self, seeds: int = 50) -> None:
         """Everything at once."""
@@ -89,12 +92,8 @@ class Conformance:
             assert one.header == other.header
             assert one.events.equals(other.events), f"seed {seed} gave two different traces"
 
-    def blueprint(self, seed: int = 0) -> Blueprint:
-        """The cluster of one random scenario, on paper."""
-        return self._scenario(seed).blueprint
-
     def _scenario(self, seed: int) -> Scenario:
-        text = random_scenario(self.spec, seed, self.options)
+        text = random_scenario(self.spec, seed, self.options, self.overlay)
         return Scenario(text, f"seed {seed}", protocol=self.protocol)
 
     def _run(self, seed: int) -> Run:

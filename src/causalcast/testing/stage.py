@@ -138,7 +138,8 @@ class Stage(World):
         for node, stack in self.stacks.items():
             self._step(node, stack.start)
         self._follow_up()
-        self._packets = {}  # greetings of the first links are of no interest
+        while self._packets:  # greetings of the first links are of no interest
+            self._let_arrive(self._packets.pop(next(iter(self._packets))))
         self._sent = 0
         self.said = []
 

@@ -50,7 +50,7 @@ def test_accepted(option: Option, given: object, value: object) -> None:
     ],
 )
 def test_refused(option: Option, given: object) -> None:
-    with pytest.raises(ValueError, match="a |one of|true or"):
+    with pytest.raises(ValueError, match=r"a |one of|true or"):
         option.accept(given)
 
 

@@ -35,8 +35,8 @@ def test_what_a_neighbour_has_already_is_neither_sent_nor_repeated() -> None:
     """The right one got 1 and 2 on another way and says so; then they come from the left."""
     out = Outbox()
     sending = line_of_three(out)
-    sending.on_message(LEFT, Have({}, True, False), out)
-    sending.on_message(RIGHT, Have({ORIGIN: 2}, True, False), out)
+    sending.on_message(LEFT, Have({}, [], True, False), out)
+    sending.on_message(RIGHT, Have({ORIGIN: 2}, [], True, False), out)
     out.effects.clear()
 
     for number in (1, 2):
@@ -45,7 +45,7 @@ def test_what_a_neighbour_has_already_is_neither_sent_nor_repeated() -> None:
 
     # The left one acknowledges both, so everybody has them and they are forgotten. Repeating
     # must not look for them.
-    sending.on_message(LEFT, Have({ORIGIN: 2}, False, False), out)
+    sending.on_message(LEFT, Have({ORIGIN: 2}, [], False, False), out)
     assert sending.kept() == 0
     out.effects.clear()
     out.now += 10_000_000

@@ -1,0 +1,65 @@
+"""The code itself: what may be imported where, which calls are banned, what must be said."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "causalcast"
+BELOW_THE_WORLDS = ("core", "parts", "detectors", "overlays", "protocols")
+
+
+def modules(*packages: str) -> Iterator[tuple[Path, ast.Module]]:
+    for package in packages or (".",):
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            yield path, ast.parse(path.read_text())
+
+
+def test_import_contracts_hold() -> None:
+    """The layers of ARCHITECTURE.md; the contracts stand in pyproject.toml."""
+    command = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_global_randomness_below_the_worlds() -> None:
+    """Randomness comes from the setup; only the type `random.Random` may be named."""
+    for path, tree in modules(*BELOW_THE_WORLDS, "simulator", "swarm"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                named = f"{node.value.id}.{node.attr}"
+                assert not named.startswith("random.") or named == "random.Random", (
+                    f"{path}: {named}"
+                )
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path, tree in modules():
+        assert ast.get_docstring(tree), f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("package", BELOW_THE_WORLDS)
+def test_compiled_packages_keep_to_what_mypyc_compiles(package: str) -> None:
+    """Class decorators (but final and mypyc_attr) and dataclasses would be interpreted again."""
+    for path, tree in modules(package):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for decorator in node.decorator_list:
+                    text = ast.unparse(decorator)
+                    assert text == "final" or text.startswith("mypyc_attr"), f"{path}: @{text}"
+
+
+def test_nothing_is_left_to_do_and_nothing_names_a_machine() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    for path, _ in modules():
+        assert not marks.search(path.read_text()), path
+
+
+def test_pins_name_versions_and_no_host() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert line.startswith("#") or re.fullmatch(r"[\w.\-]+==[\w.+]+", line), line

@@ -1,12 +1,12 @@
 """Every exception that crosses a border of the library.
 
     CausalcastError
-    ├── ConfigError      a scenario, a node's TOML, an option or a name is wrong; says where and what was expected
-    ├── WireError        a peer sent nonsense: that link is closed and counted, the node goes on
-    ├── JournalError     this node's own disk failed or holds damaged records: the node stops
-    ├── TraceError       a trace cannot be read, or contradicts its own format
-    ├── MissingDependency  something this machine lacks (Java, a C compiler, an extra); says how to get it
-    └── NodeError        the application asked a node for something it cannot do
+    ├── ConfigError        a file, key, option or name is wrong; says where and what was expected
+    ├── WireError          a peer sent nonsense: that link is closed and counted, the node goes on
+    ├── JournalError       this node's own disk failed or holds damaged records: the node stops
+    ├── TraceError         a trace cannot be read, or contradicts its own format
+    ├── MissingDependency  this machine lacks Java, a compiler or an extra; says what to do
+    └── NodeError          the application asked a node for something it cannot do
 
 Bugs are assertions, not exceptions of this tree.
 """

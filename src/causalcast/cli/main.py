@@ -20,6 +20,15 @@ from causalcast.version import VERSION
 
 # Which module declares which commands.
 COMMANDS: dict[str, str] = {
+    "simulate": "causalcast.cli.simulate",
+    "protocols": "causalcast.cli.list_protocols",
+    "demo": "causalcast.cli.demo",
+    "up": "causalcast.cli.node",
+    "node": "causalcast.cli.node",
+    "pub": "causalcast.cli.node",
+    "sub": "causalcast.cli.node",
+    "status": "causalcast.cli.node",
+    "explain": "causalcast.cli.node",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",

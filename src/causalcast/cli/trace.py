@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from causalcast.cli.trace_gather import add_gather
 from causalcast.errors import TraceError
 from causalcast.trace.export import to_json_lines, to_shiviz
 from causalcast.trace.foreign_log import import_log
@@ -30,13 +31,14 @@ def add_to(subparsers: Any) -> None:
     """Declare `trace` and what it can do."""
     parser = subparsers.add_parser(
         "trace",
-        help="import foreign logs, export runs for other tools",
-        description="Bring logs of other systems into the form that verify, metrics and report"
-        " read, and write runs for other tools.",
+        help="gather logs of real nodes, import foreign ones, export runs for other tools",
+        description="Gather the logs of real nodes into a run, bring logs of other systems into the"
+        " form that verify, metrics and report read, and write runs for other tools.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     _add_import(actions)
     _add_export(actions)
+    add_gather(actions)
 
 
 def _add_import(actions: Any) -> None:

@@ -170,12 +170,12 @@ class _Import:
 
     def _record(self, recorder: Recorder, node: int, log: list[_Line]) -> None:
         spoke = False
+        pos = 0
         for line in log:
             spoke = spoke or line.kind in ("publish", "deliver")
             founding = line.kind == "join" and not spoke and not line.raw.get("late")
             if founding and self._first_join(line, node):
                 continue  # a founding member writes no row
-            pos = recorder.next_pos(node)
             if line.kind == "join":
                 self._open(line, node, pos)
             elif line.kind == "leave":
@@ -190,6 +190,7 @@ class _Import:
                 note=line.raw.get("note"),
                 **figures,
             )
+            pos += 1
 
     def _first_join(self, line: _Line, node: int) -> bool:
         assert line.group is not None

@@ -8,9 +8,10 @@ work for a checker (a node's log is never split over two files here).
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -152,6 +153,33 @@ def logs_of(events: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     for node, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         yield node, events.slice(start, end - start)
         start = end
+
+
+def memberships(founders: list[tuple[int, int]], events: pa.Table) -> pa.Table:
+    """The members table: founders (group, node) from the start, others by their join rows."""
+    changes = events.filter(
+        pc.and_(
+            pc.is_in(events.column("kind").cast(pa.string()), pa.array(["join", "leave"])),
+            pc.is_valid(events.column("group")),
+        )
+    ).select(["node", "pos", "kind", "group"])
+    since = dict.fromkeys(founders, 0)
+    ended: list[tuple[int, int, int, int | None]] = []
+    for change in changes.to_pylist():
+        key = (change["group"], change["node"])
+        if change["kind"] == "join":
+            since[key] = change["pos"]
+        elif key in since:
+            ended.append((*key, since.pop(key), change["pos"]))
+    rows = ended + [(*key, from_pos, None) for key, from_pos in since.items()]
+    return table_of(MEMBERS, sorted(rows, key=lambda row: row[:3]))
+
+
+def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """A table from rows written out as tuples."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _read_table(path: Path, schema: pa.Schema) -> pa.Table:

@@ -8,37 +8,22 @@ from typing import Final
 
 import pyarrow as pa
 
+from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
+
+__all__ = [
+    "EVENTS",
+    "GROUPS",
+    "GUARANTEES",
+    "KINDS",
+    "KIND_CODE",
+    "LEVELS",
+    "MEMBERS",
+    "NODES",
+    "SCHEMA_VERSION",
+    "WEAKER_FORMS",
+]
+
 SCHEMA_VERSION: Final = 1
-
-KINDS: Final = (
-    "publish",  # the node published `message` to `group`
-    "deliver",  # the protocol delivered `message` here, once
-    "send",  # a frame left for `peer`
-    "receive",  # a frame arrived from `peer`
-    "duplicate",  # a copy of `message` that was here already
-    "hold",  # `message` must wait; `note` says for what
-    "release",  # `message` waits no longer
-    "drop",  # a frame was lost or refused; `note` says why
-    "crash",  # the node went down; written on restart or by whoever gathers the run
-    "recover",  # it came back with what it had persisted
-    "join",  # it became a member of `group` during the run
-    "leave",  # it left `group`, or (no group) the run
-    "suspect",  # the detector believes `peer` to be down
-    "trust",  # and believes so no longer
-    "note",  # anything else worth counting; `note` names it
-)
-KIND_CODE: Final = {name: code for code, name in enumerate(KINDS)}
-
-# What is written at each level; each contains the one before.
-LEVELS: Final = {
-    "none": frozenset[str](),
-    "deliveries": frozenset({"publish", "deliver", "crash", "recover", "join", "leave"}),
-    "messages": frozenset(
-        {"publish", "deliver", "crash", "recover", "join", "leave"}
-        | {"send", "receive", "duplicate", "hold", "release"}
-    ),
-    "full": frozenset(KINDS),
-}
 
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 

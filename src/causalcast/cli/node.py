@@ -1,0 +1,240 @@
+"""Real nodes: `up` a cluster on this machine, one `node`, and `pub`, `sub`, `status`, `explain`."""
+
+import argparse
+import itertools
+import json
+import logging
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from causalcast.errors import CausalcastError, ConfigError
+from causalcast.registry import find_protocol
+from causalcast.runtime.control_client import ControlClient
+from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.node_config import GRAPHS
+from causalcast.runtime.node_process import run_node
+from causalcast.trace.kinds import LEVELS
+
+DEFAULT_DIR = Path("causalcast-cluster")
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare the commands."""
+    _add_up(subparsers)
+    node = subparsers.add_parser("node", help="run one node from its TOML file")
+    node.add_argument("config", type=Path, metavar="CONFIG.toml")
+    node.add_argument("--verbose", action="store_true", help="log notes of the protocol, too")
+    node.set_defaults(run=run_one_node)
+    pub = _add_client(subparsers, "pub", "publish a text", run_pub)
+    pub.add_argument("group")
+    pub.add_argument("text")
+    sub = _add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
+    sub.add_argument("group")
+    sub.add_argument("--count", type=int, help="stop after so many messages")
+    _add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
+    explain = _add_client(subparsers, "explain", "what a held message waits for", run_explain)
+    explain.add_argument("message", help="origin.number, such as 3.17")
+
+
+def _add_up(subparsers: Any) -> None:
+    up = subparsers.add_parser("up", help="run a cluster on this machine until Ctrl-C")
+    up.add_argument("--nodes", type=int, default=5)
+    up.add_argument("--protocol", default="vector_clock_broadcast", metavar="NAME_OR_FILE")
+    up.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings")
+    up.add_argument("--overlay", default="ring", choices=[g for g in GRAPHS if g != "edges"])
+    up.add_argument(
+        "--groups",
+        nargs="+",
+        default=[],
+        metavar="NAME=1,2,3",
+        help="groups and their members (default: all=*)",
+    )
+    up.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="a new folder for the nodes")
+    up.add_argument("--trace", default="messages", choices=LEVELS)
+    up.set_defaults(run=run_up)
+
+
+def _add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=text)
+    parser.add_argument("--node", type=int, required=True, metavar="N", help="which node to ask")
+    parser.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="the folder given to `up`")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+    return parser
+
+
+# One node
+
+
+def run_one_node(options: argparse.Namespace) -> int:
+    """`causalcast node`: until a signal or a `stop` request ends it."""
+    set_up_logging(options.verbose)
+    run_node(options.config)
+    return 0
+
+
+def set_up_logging(verbose: bool = False) -> None:
+    """Log lines as a node's log file has them."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+
+
+# A cluster
+
+
+def run_up(options: argparse.Namespace) -> int:
+    """`causalcast up`: start all, show them, wait for Ctrl-C, stop all."""
+    plan = ClusterPlan(
+        nodes=options.nodes,
+        protocol=_protocol_for_toml(options.protocol),
+        options=_settings(options.settings),
+        overlay=options.overlay,
+        groups=_groups(options.groups, options.nodes),
+        trace_level=options.trace,
+    )
+    if options.dir.exists() and any(options.dir.iterdir()):
+        raise ConfigError(f"{options.dir}: not empty; remove it or choose another --dir")
+    # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    console = Console()
+    cluster = LocalCluster(options.dir, plan)
+    try:
+        with console.status("starting the nodes"):
+            cluster.start_all()
+        _show_cluster(cluster, console)
+        _wait_for_ctrl_c(cluster, console)
+    finally:
+        with console.status("stopping the nodes"):
+            stubborn = cluster.stop_all()
+        if stubborn:
+            console.print(f"nodes {stubborn} had to be killed")
+    run = options.dir.with_name(options.dir.name + "-run")
+    console.print(f"stopped. The trace: causalcast trace gather {options.dir} --out {run}")
+    return 0
+
+
+def _show_cluster(cluster: LocalCluster, console: Console) -> None:
+    table = Table(title=f"{cluster.plan.protocol} on a {cluster.plan.overlay}")
+    for column in ("node", "address", "links to", "groups"):
+        table.add_column(column)
+    for node in cluster.ids:
+        status = cluster.ask(node, "status")
+        links = ", ".join(str(peer) for peer in sorted(status["links"]))
+        table.add_row(str(node), cluster.addresses[node], links, ", ".join(status["groups"]))
+    console.print(table)
+    group = next(iter(cluster.plan.groups), "all")
+    where = "" if cluster.folder == DEFAULT_DIR else f" --dir {cluster.folder}"
+    console.print(f"listen:   causalcast sub {group} --node {cluster.ids[-1]}{where}")
+    console.print(f"publish:  causalcast pub {group} 'hello' --node 1{where}")
+    console.print("[bold]Ctrl-C stops the cluster[/]")
+
+
+def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:
+    down: set[int] = set()
+    try:
+        while True:
+            time.sleep(0.5)
+            for node in cluster.ids:
+                if node not in down and not cluster.is_running(node):
+                    down.add(node)
+                    console.print(f"node {node} has gone: {cluster.last_words(node)}")
+    except KeyboardInterrupt:
+        console.print()
+
+
+def _protocol_for_toml(name: str) -> str:
+    """Checked now, so that a wrong name is one line and not five; a file by its whole path."""
+    find_protocol(name)
+    return str(Path(name).resolve()) if name.endswith(".py") else name
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {item}: expected option=value")
+        settings[name] = value
+    return settings
+
+
+def _groups(given: list[str], nodes: int) -> dict[str, list[int]]:
+    everybody = list(range(1, nodes + 1))
+    groups = {}
+    for item in given:
+        name, _, members = item.partition("=")
+        if members in ("", "*"):
+            groups[name] = everybody
+            continue
+        try:
+            groups[name] = [int(member) for member in members.split(",")]
+        except ValueError:
+            raise ConfigError(f"--groups {item}: expected name=1,2,3 or name=*") from None
+        if not set(groups[name]) <= set(everybody):
+            raise ConfigError(f"--groups {item}: the nodes are 1 to {nodes}")
+    return groups
+
+
+# Speaking with a running node
+
+
+def run_pub(options: argparse.Namespace) -> int:
+    """`causalcast pub`: returns when the message is durable at the node."""
+    with _client(options) as client:
+        answer = client.ask("publish", group=options.group, text=options.text)
+    print(json.dumps(answer) if options.json else f"published {answer['message']}")
+    return 0
+
+
+def run_sub(options: argparse.Namespace) -> int:
+    """`causalcast sub`: one line per message, until `--count` or the node's end."""
+    with _client(options) as client:
+        for message in itertools.islice(client.messages(options.group), options.count):
+            if options.json:
+                print(json.dumps(message), flush=True)
+            else:
+                text = message.get("text", f"(binary) {message.get('base64')}")
+                print(f"{message['message']:>8}  {text}", flush=True)
+    return 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """`causalcast status`."""
+    with _client(options) as client:
+        status = client.ask("status")
+    if options.json:
+        print(json.dumps(status))
+    else:
+        for key, value in status.items():
+            print(f"{key:>14}  {value}")
+    return 0
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    """`causalcast explain`."""
+    with _client(options) as client:
+        answer = client.ask("explain", message=options.message)
+    waits_for = answer["waits_for"]
+    if options.json:
+        print(json.dumps(answer))
+    elif waits_for:
+        print(f"{options.message} is held at node {options.node}, for {', '.join(waits_for)}")
+    else:
+        print(f"{options.message} is not held at node {options.node}")
+    return 0
+
+
+def _client(options: argparse.Namespace) -> ControlClient:
+    folder = options.dir / f"node-{options.node}"
+    if not folder.is_dir():
+        raise CausalcastError(
+            f"{options.dir}: no node {options.node} there; is this the --dir of `up`?"
+        )
+    return ControlClient(folder, options.node)

@@ -1,0 +1,65 @@
+"""The language all protocols speak; nothing here knows a clock, a socket or a file.
+
+A protocol file needs one import line: everything it may use is here.
+"""
+
+from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
+from causalcast.core.duration import MICROSECOND, MILLISECOND, SECOND
+from causalcast.core.effects import Deliver, Effect, Send, StartTimer, View
+from causalcast.core.groups import Groups
+from causalcast.core.ids import (
+    ANY_LINK,
+    GroupId,
+    LinkId,
+    MessageId,
+    NodeId,
+    message_id,
+    number_of,
+    origin_of,
+)
+from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.outbox import Outbox
+from causalcast.core.spec import (
+    DetectorSpec,
+    Misfit,
+    Needs,
+    Option,
+    OverlaySpec,
+    ProtocolSpec,
+    Setup,
+)
+
+__all__ = [
+    "ANY_LINK",
+    "MICROSECOND",
+    "MILLISECOND",
+    "SECOND",
+    "Automaton",
+    "Deliver",
+    "Detector",
+    "DetectorSpec",
+    "Effect",
+    "GroupId",
+    "Groups",
+    "LinkId",
+    "Message",
+    "MessageId",
+    "Misfit",
+    "Multicast",
+    "Needs",
+    "NodeId",
+    "Option",
+    "Outbox",
+    "Overlay",
+    "OverlaySpec",
+    "ProtocolSpec",
+    "Publication",
+    "Send",
+    "Setup",
+    "StartTimer",
+    "View",
+    "Wire",
+    "message_id",
+    "number_of",
+    "origin_of",
+]

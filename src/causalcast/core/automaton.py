@@ -1,0 +1,101 @@
+"""Automata: state that changes only inside `on_...` methods.
+
+Each input is a method with an outbox as its last argument; each may be left out. An automaton
+knows no clock but `out.now`, no randomness but what its setup gave it, and nobody but its outbox.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from causalcast.core.effects import View
+from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
+from causalcast.core.message import Message, Publication
+from causalcast.core.outbox import Outbox
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Automaton:
+    """One layer of a node."""
+
+    def on_start(self, out: Outbox) -> None:
+        """The node starts for the first time."""
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        """The node starts again, with what this layer had persisted (or its last snapshot)."""
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        """A message of this layer came from `sender` on the current link."""
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        """A timer of this layer ran out."""
+
+    def on_link_up(self, peer: NodeId, link: LinkId, dialled: bool, out: Outbox) -> None:
+        """A link to `peer` is there; `dialled` if it was us who asked for it."""
+
+    def on_link_lost(self, peer: NodeId, link: LinkId, reason: str, out: Outbox) -> None:
+        """The link is gone: `refused` (never came up), `closed` by the peer, or `broken`."""
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        """The detector believes `peer` to be down."""
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        """The detector believes so no longer."""
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        """The overlay made `peer` a neighbour."""
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        """`peer` is no neighbour any more."""
+
+    def on_view(self, view: View, out: Outbox) -> None:
+        """The members of a group changed."""
+
+    def snapshot(self) -> list[Message] | None:
+        """The records from which this layer can be rebuilt; None if all its records are needed."""
+        return None
+
+    def state_size(self) -> int:
+        """How many entries this layer keeps, for the figures on memory."""
+        return 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Detector(Automaton):
+    """The lowest layer: says who seems to be down, by `out.suspect` and `out.trust`."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Overlay(Automaton):
+    """The middle layer: says who is a neighbour, by `out.neighbour_up` and `neighbour_down`."""
+
+    def on_join(self, contact: NodeId, out: Outbox) -> None:
+        """Enter the overlay through `contact`."""
+
+    def on_leave(self, out: Outbox) -> None:
+        """Leave the overlay in good order."""
+
+    def on_switch(self, link: LinkId, out: Outbox) -> None:
+        """The multicast asks for another neighbour in place of the one on `link`."""
+
+    def on_settled(self, link: LinkId, out: Outbox) -> None:
+        """The multicast says that `link` may be relied on."""
+
+    def on_orphan(self, out: Outbox) -> None:
+        """The multicast has no usable link left."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Multicast(Automaton):
+    """The top layer: brings publications to the members of their group."""
+
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        """The application publishes here; the world has numbered the publication."""
+
+    def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        """The application becomes a member of `group`."""
+
+    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        """The application leaves `group`."""
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        """What a held message waits for; empty if it is not held here."""
+        return []

@@ -1,0 +1,176 @@
+"""What a step can ask for: effects of the world, notices to layers above, requests below.
+
+Protocols never make these objects themselves; they call the methods of `Outbox`.
+"""
+
+from typing import final
+
+from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
+from causalcast.core.message import Message, Publication
+
+
+class Effect:
+    """Something the world is asked to let happen."""
+
+
+@final
+class Send(Effect):
+    """Bring `message` to `to`, on `link` or not at all (`ANY_LINK`: on whatever link there is)."""
+
+    def __init__(self, layer: int, to: NodeId, message: Message, link: LinkId) -> None:
+        self.layer = layer
+        self.to = to
+        self.message = message
+        self.link = link
+
+
+@final
+class OpenLink(Effect):
+    """Dial `to`; `on_link_up` or `on_link_lost` follows."""
+
+    def __init__(self, to: NodeId) -> None:
+        self.to = to
+
+
+@final
+class CloseLink(Effect):
+    """Hang up on `to`."""
+
+    def __init__(self, to: NodeId) -> None:
+        self.to = to
+
+
+@final
+class Deliver(Effect):
+    """Hand `publication` to the application, if the node is a member of its group."""
+
+    def __init__(self, publication: Publication) -> None:
+        self.publication = publication
+
+
+@final
+class StartTimer(Effect):
+    """Call `on_timer(name, subject)` of the layer after `after` microseconds."""
+
+    def __init__(self, layer: int, name: str, subject: int, after: int) -> None:
+        self.layer = layer
+        self.name = name
+        self.subject = subject
+        self.after = after
+
+
+@final
+class CancelTimer(Effect):
+    """Forget that timer."""
+
+    def __init__(self, layer: int, name: str, subject: int) -> None:
+        self.layer = layer
+        self.name = name
+        self.subject = subject
+
+
+@final
+class Hold(Effect):
+    """`message` is here and must wait for `waits_for`."""
+
+    def __init__(self, message: MessageId, waits_for: MessageId) -> None:
+        self.message = message
+        self.waits_for = waits_for
+
+
+@final
+class Release(Effect):
+    """`message` waits no longer."""
+
+    def __init__(self, message: MessageId) -> None:
+        self.message = message
+
+
+@final
+class Duplicate(Effect):
+    """Another copy of `message` came and was thrown away."""
+
+    def __init__(self, message: MessageId) -> None:
+        self.message = message
+
+
+@final
+class Stable(Effect):
+    """Every member has `message`."""
+
+    def __init__(self, message: MessageId) -> None:
+        self.message = message
+
+
+@final
+class Note(Effect):
+    """Something rare happened; counted in the trace."""
+
+    def __init__(self, name: str, subject: int) -> None:
+        self.name = name
+        self.subject = subject
+
+
+@final
+class View:
+    """The members of a group as the layer below sees them now."""
+
+    def __init__(self, group: GroupId, members: list[NodeId]) -> None:
+        self.group = group
+        self.members = members
+
+
+class Notice:
+    """Something a layer tells the layers above it (neighbours also to the detector)."""
+
+
+@final
+class NeighbourUp(Notice):
+    """The overlay made `peer` a neighbour over `link`; `newborn` if it is new to the system."""
+
+    def __init__(self, peer: NodeId, link: LinkId, newborn: bool) -> None:
+        self.peer = peer
+        self.link = link
+        self.newborn = newborn
+
+
+@final
+class NeighbourDown(Notice):
+    """`peer` is no neighbour any more."""
+
+    def __init__(self, peer: NodeId, link: LinkId) -> None:
+        self.peer = peer
+        self.link = link
+
+
+@final
+class Suspect(Notice):
+    """The detector believes `peer` to be down."""
+
+    def __init__(self, peer: NodeId) -> None:
+        self.peer = peer
+
+
+@final
+class Trust(Notice):
+    """The detector takes its suspicion of `peer` back."""
+
+    def __init__(self, peer: NodeId) -> None:
+        self.peer = peer
+
+
+@final
+class ViewChanged(Notice):
+    """The members of a group changed."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+
+@final
+class Request:
+    """What the multicast asks of the overlay: `switch`, `settled` (a link), or `orphan`."""
+
+    def __init__(self, name: str, link: LinkId) -> None:
+        self.name = name
+        self.link = link

@@ -1,0 +1,51 @@
+"""What travels between nodes: messages with a declared wire form, and publications.
+
+The wire is a contract, so a message says its fields and their types outright instead of having
+them guessed from its constructor; `causalcast.wire.codec` builds the encoder from that.
+"""
+
+from typing import ClassVar, final
+
+from mypy_extensions import mypyc_attr
+
+from causalcast.core.ids import GroupId, MessageId
+
+
+@final
+class Wire:
+    """The name and the fields, in order, under which a message class is encoded.
+
+    A field's type is one of: bool, int, float, str, bytes, an id type, `Publication`, `Message`
+    (any message of the node), or a list or dict of those. Its name is also the name of the
+    constructor's argument and of the attribute.
+    """
+
+    def __init__(self, _name: str, **fields: object) -> None:
+        self.name = _name
+        self.fields = fields
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Message:
+    """Anything that is sent to a peer or persisted. Subclasses set `wire`."""
+
+    wire: ClassVar[Wire]
+
+    def __repr__(self) -> str:
+        """Type and fields, for transcripts and failed assertions."""
+        fields = (f"{name}={getattr(self, name)!r}" for name in type(self).wire.fields)
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+@final
+class Publication:
+    """What an application published: its id, the group it is for, and the body."""
+
+    def __init__(self, id: MessageId, group: GroupId, body: bytes) -> None:  # noqa: A002
+        self.id = id
+        self.group = group
+        self.body = body
+
+    def __repr__(self) -> str:
+        """Origin and number are what people look for."""
+        return f"{self.id >> 32}.{self.id & 0xFFFFFFFF}"

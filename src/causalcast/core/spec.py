@@ -1,0 +1,277 @@
+"""What a protocol, overlay or detector says about itself: its SPEC.
+
+A file that ends with a SPEC is a plug-in. From it follow the command line, the codec, the checks
+that must pass, and what a scenario may ask of it.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import final
+
+from causalcast.core.automaton import Detector, Multicast, Overlay
+from causalcast.core.duration import MILLISECOND, SECOND
+from causalcast.core.groups import Groups
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message
+from causalcast.core.topology import Surroundings
+
+OptionValue = bool | int | float | str
+
+UNITS: dict[str, int] = {"us": 1, "ms": MILLISECOND, "s": SECOND}
+
+
+@final
+class Option:
+    """One setting: its default, its meaning, where the number comes from, and its unit.
+
+    An option with a unit (`us`, `ms`, `s`) is a duration: people write it in that unit, or as
+    text with any unit (`"50ms"`); the automaton gets microseconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        default: OptionValue,
+        meaning: str,
+        unit: str = "",
+        choices: Sequence[str] = (),
+        least: int | None = None,
+    ) -> None:
+        self.name = name
+        self.default = default
+        self.meaning = meaning
+        self.unit = unit
+        self.choices = list(choices)
+        self.least = least
+
+    def expects(self) -> str:
+        """What people may write, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.unit:
+            return f"a duration in {self.unit}, or text such as '50ms'"
+        if isinstance(self.default, bool):
+            return "true or false"
+        kinds = {int: "a whole number", float: "a number", str: "text"}
+        least = "" if self.least is None else f" from {self.least} on"
+        return kinds[type(self.default)] + least
+
+    def accept(self, value: object) -> OptionValue:
+        """The value as the automaton gets it; raises ValueError where it does not fit."""
+        if self.unit:
+            return self._duration(value)
+        default = self.default
+        if isinstance(value, str) and not isinstance(default, str):
+            value = _from_text(value, default)
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not type(default):
+            raise ValueError(self.expects())
+        if self.choices and value not in self.choices:
+            raise ValueError(self.expects())
+        if self.least is not None and isinstance(value, (int, float)) and value < self.least:
+            raise ValueError(self.expects())
+        assert isinstance(value, (bool, int, float, str))
+        return value
+
+    def _duration(self, value: object) -> int:
+        scale = UNITS[self.unit]
+        if isinstance(value, str):
+            digits = value.rstrip("abcdefghijklmnopqrstuvwxyz")
+            suffix = value[len(digits) :] or self.unit
+            if suffix not in UNITS:
+                raise ValueError(self.expects())
+            scale = UNITS[suffix]
+            try:
+                value = float(digits)
+            except ValueError:
+                raise ValueError(self.expects()) from None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise ValueError(self.expects())
+        return round(value * scale)
+
+
+def _from_text(text: str, default: OptionValue) -> object:
+    """What `--set name=text` means for an option with this default."""
+    if isinstance(default, bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@final
+class Needs:
+    """What a protocol needs to keep its promises.
+
+    `overlay`: any, tree, static or mesh. `links`: any, reliable or fifo (which includes reliable).
+    `detector`: whether it must hear of suspicions.
+    """
+
+    def __init__(self, overlay: str = "any", links: str = "any", detector: bool = False) -> None:
+        assert overlay in ("any", "tree", "static", "mesh")
+        assert links in ("any", "reliable", "fifo")
+        self.overlay = overlay
+        self.links = links
+        self.detector = detector
+
+
+@final
+class Setup:
+    """What a new automaton may know: itself, its randomness, options, groups and surroundings."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        seed: str,
+        options: dict[str, OptionValue],
+        groups: Groups,
+        topology: Surroundings,
+        build: "Callable[[str, dict[str, OptionValue], list[NodeId]], Multicast]",
+    ) -> None:
+        self.me = me
+        self._seed = seed
+        self._random: random.Random | None = None
+        self.options = options
+        self.groups = groups
+        self.topology = topology
+        self.build = build  # an inner protocol by name, for those that contain others
+
+    @property
+    def random(self) -> random.Random:
+        """This layer's own stream of random numbers."""
+        if self._random is None:  # most need none, and each takes two kilobytes
+            self._random = random.Random(self._seed)
+        return self._random
+
+    def number(self, name: str) -> int:
+        """An option that is a whole number or a duration."""
+        value = self.options[name]
+        assert isinstance(value, int)
+        return value
+
+    def text(self, name: str) -> str:
+        """An option that is text."""
+        value = self.options[name]
+        assert isinstance(value, str)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """An option that is true or false."""
+        value = self.options[name]
+        assert isinstance(value, bool)
+        return value
+
+
+class Misfit(Exception):
+    """Raised by `build` where the options do not fit the overlay or the groups; says why."""
+
+
+class LayerSpec:
+    """What every plug-in says: name, one line for people, how to build it, messages, options."""
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        messages: Sequence[type[Message]],
+        options: Sequence[Option],
+    ) -> None:
+        self.name = name
+        self.summary = summary
+        self.messages = list(messages)
+        self.options = list(options)
+
+    def settings(self, given: dict[str, object]) -> dict[str, OptionValue]:
+        """All options with their values; raises ValueError that names the option at fault."""
+        by_name = {option.name: option for option in self.options}
+        for name in given:
+            if name not in by_name:
+                known = ", ".join(by_name) or "none"
+                raise ValueError(f"{name}: no option of {self.name} (it has: {known})")
+        values: dict[str, OptionValue] = {}
+        for option in self.options:
+            if option.name not in given:
+                values[option.name] = option.default
+                continue
+            try:
+                values[option.name] = option.accept(given[option.name])
+            except ValueError as error:
+                found = given[option.name]
+                raise ValueError(f"{option.name} = {found!r}: expected {error}") from None
+        return values
+
+
+@final
+class ProtocolSpec(LayerSpec):
+    """What a multicast protocol says about itself.
+
+    `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
+    nothing and comes back as somebody new. `tolerates(down, nodes)`: whether the promises still
+    hold while `down` nodes are away at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        build: Callable[[Setup], Multicast],
+        messages: Sequence[type[Message]],
+        guarantees: Sequence[str],
+        options: Sequence[Option] = (),
+        needs: Needs | None = None,
+        restart: str = "reborn",
+        tolerates: Callable[[list[NodeId], Setup], bool] | None = None,
+        invariants: Sequence[Callable[[Multicast], bool]] = (),
+        cost: str = "",
+        offers: Sequence[str] = (),
+    ) -> None:
+        assert restart in ("resume", "reborn")
+        super().__init__(name, summary, messages, options)
+        self.build = build
+        self.guarantees = list(guarantees)
+        self.needs = Needs() if needs is None else needs
+        self.restart = restart
+        self.tolerates = tolerates
+        self.invariants = list(invariants)
+        self.cost = cost
+        self.offers = list(offers)
+
+
+@final
+class OverlaySpec(LayerSpec):
+    """What an overlay says about itself. `static` if its neighbours never change for good."""
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        build: Callable[[Setup], Overlay],
+        messages: Sequence[type[Message]] = (),
+        options: Sequence[Option] = (),
+        static: bool = False,
+    ) -> None:
+        super().__init__(name, summary, messages, options)
+        self.build = build
+        self.static = static
+
+
+@final
+class DetectorSpec(LayerSpec):
+    """What a failure detector says about itself."""
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        build: Callable[[Setup], Detector],
+        messages: Sequence[type[Message]] = (),
+        options: Sequence[Option] = (),
+    ) -> None:
+        super().__init__(name, summary, messages, options)
+        self.build = build

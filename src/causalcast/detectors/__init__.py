@@ -1,0 +1,1 @@
+"""Failure detectors: the lowest layer of a node, one file each."""

@@ -1,0 +1,1 @@
+"""Overlays: who is whose neighbour; the middle layer of a node, one file each."""

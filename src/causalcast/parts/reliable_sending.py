@@ -1,0 +1,331 @@
+"""Brings every message to every neighbour in spite of loss, cuts and crashes (sub-automaton).
+
+The owner numbers messages per origin 1, 2, 3, …; so what a node has is one count per origin, plus
+what lies beyond a gap. That count is the acknowledgement, the greeting on a new link, and what a
+restarted node rebuilds from its records:
+
+- A new message is persisted, kept, and sent to the neighbours that lack it.
+- `Have` tells a neighbour the counts that changed; it stops repeating those.
+- On a new link both ends tell all their counts, until each has heard the other, and then send what
+  the other lacks. That is how a node that was away catches up.
+- A message that every neighbour has is forgotten.
+
+`spread` says how copies travel: `overlay` passes every message on along the overlay; `direct`
+leaves it to the origin to reach everybody, who must be its neighbour.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from causalcast.core.duration import MILLISECOND
+from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.core.message import Message, Wire
+from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Misfit, Option, Setup
+from causalcast.parts.duplicate_filter import DuplicateFilter
+
+REPEAT: Final = "reliable_sending.repeat"
+ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
+
+
+class Have(Message):
+    """Tell a neighbour up to which number of each origin nothing is missing here.
+
+    The receiver stops repeating those. With `all_of_it` these are all the counts there are, so the
+    receiver sends whatever is beyond them; with `answer` it also tells its own.
+    """
+
+    wire = Wire("reliable_sending.have", counts=dict[NodeId, int], all_of_it=bool, answer=bool)
+
+    def __init__(self, counts: dict[NodeId, int], all_of_it: bool, answer: bool) -> None:
+        self.counts = counts
+        self.all_of_it = all_of_it
+        self.answer = answer
+
+
+class Accepted(Message):
+    """Record: this message is here and was passed to the protocol."""
+
+    wire = Wire("reliable_sending.accepted", message=Message)
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+
+
+class Forgotten(Message):
+    """Record of a snapshot: everything up to these counts was here; some of it was forgotten."""
+
+    wire = Wire("reliable_sending.forgotten", counts=dict[NodeId, int])
+
+    def __init__(self, counts: dict[NodeId, int]) -> None:
+        self.counts = counts
+
+
+MESSAGES: Final = [Have, Accepted, Forgotten]
+
+OPTIONS: Final = [
+    Option(
+        "spread",
+        "overlay",
+        "how copies travel: passed on along the overlay, or from the origin to each member",
+        choices=["overlay", "direct"],
+    ),
+    Option(
+        "repeat_after",
+        250 * MILLISECOND,
+        # Well above a round trip across a continent, so that repetitions mean loss.
+        "send a message again if its acknowledgement takes longer than this",
+        unit="ms",
+    ),
+    Option(
+        "acknowledge_after",
+        10 * MILLISECOND,
+        # Many messages share one acknowledgement, and it still comes long before a repetition.
+        "collect acknowledgements for this long",
+        unit="ms",
+    ),
+    Option(
+        "window",
+        1000,
+        # Bounds what is under way to a neighbour that is slow or catching up.
+        "messages under way to one neighbour before further ones wait for acknowledgements",
+        least=1,
+    ),
+]
+
+
+@final
+class Neighbour:
+    """What we know of one neighbour."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.heard = False  # since the link came up: did it tell what it has
+        self.has = DuplicateFilter()  # it acknowledged or sent these
+        self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
+        self.behind = False  # more is waiting than the window allows
+        self.to_acknowledge: dict[NodeId, None] = {}  # origins whose count it should be told
+
+
+@final
+class ReliableSending:
+    """Messages that some neighbour may still lack, and what each neighbour has."""
+
+    def __init__(self, setup: Setup, id_of: Callable[[Message], MessageId]) -> None:
+        self.direct = setup.text("spread") == "direct"
+        if self.direct and not setup.topology.is_complete():
+            raise Misfit("spread = 'direct' needs everybody to be a neighbour (overlay full_mesh)")
+        self.me = setup.me
+        self.repeat_after = setup.number("repeat_after")
+        self.acknowledge_after = setup.number("acknowledge_after")
+        self.window = setup.number("window")
+        self.seen = DuplicateFilter()
+        self.neighbours = {peer: Neighbour() for peer in setup.topology.neighbours()}
+        self._founders = dict.fromkeys(self.neighbours)
+        self._kept: dict[NodeId, dict[int, Message]] = {}  # per origin, in ascending number
+        self._id_of = id_of
+
+    # What the owner calls
+
+    def accept(self, message: Message, sender: NodeId, out: Outbox) -> bool:
+        """Take in a message; False if it was here already. Own messages have `sender` me."""
+        identity = self._id_of(message)
+        neighbour = self.neighbours.get(sender)
+        if neighbour is not None:
+            neighbour.has.add(identity)  # who sends it has it
+            neighbour.under_way.pop(identity, None)
+            self._acknowledge_later(sender, neighbour, origin_of(identity), out)
+        if not self.seen.add(identity):
+            out.duplicate(identity)
+            self._forget(origin_of(identity))
+            return False
+        out.persist(Accepted(message))
+        if not self.direct or sender == self.me:
+            self._keep(identity, message)
+            self._spread(identity, message, out)
+            self._forget(origin_of(identity))
+        return True
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        """A `Have` came."""
+        neighbour = self.neighbours.get(sender)
+        if not isinstance(message, Have) or neighbour is None:
+            out.note("reliable_sending.stray", sender)
+            return
+        self._learn(neighbour, message.counts)
+        if message.all_of_it:
+            neighbour.heard = True
+        if message.answer:
+            self._tell_all(sender, neighbour, out)
+        if neighbour.heard and (message.all_of_it or neighbour.behind):
+            self._catch_up(sender, neighbour, out)
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        """Repeat what was not acknowledged, or acknowledge what was collected."""
+        peer = NodeId(subject)
+        neighbour = self.neighbours[peer]
+        if name == ACKNOWLEDGE:
+            self._acknowledge(peer, neighbour, out)
+        else:
+            assert name == REPEAT
+            self._repeat(peer, neighbour, out)
+
+    def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
+        """Tell a new neighbour what is here, and expect the same of it."""
+        neighbour = self.neighbours.setdefault(peer, Neighbour())
+        neighbour.up = True
+        neighbour.heard = False
+        neighbour.behind = False
+        neighbour.under_way = {}
+        self._tell_all(peer, neighbour, out)
+        out.start_timer(REPEAT, self.repeat_after, peer)
+
+    def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
+        """Send nothing more; what it lacks is kept for its return."""
+        neighbour = self.neighbours[peer]
+        neighbour.up = False
+        neighbour.under_way = {}
+        neighbour.to_acknowledge = {}
+        if peer not in self._founders:
+            del self.neighbours[peer]  # a passing guest: nothing is kept for its return
+        out.cancel_timer(REPEAT, peer)
+        out.cancel_timer(ACKNOWLEDGE, peer)
+
+    def restore(self, record: Message) -> Message | None:
+        """Take in one record after a restart; the message that was accepted comes back."""
+        if isinstance(record, Forgotten):
+            for origin, count in record.counts.items():
+                self.seen.skip_to(origin, count)
+            return None
+        if not isinstance(record, Accepted):
+            return None
+        identity = self._id_of(record.message)
+        self.seen.add(identity)
+        if not self.direct or origin_of(identity) == self.me:
+            self._keep(identity, record.message)
+        return record.message
+
+    def snapshot(self, also: list[Message]) -> list[Message]:
+        """Records for a restart: counts, what is kept, and what the owner still needs (`also`)."""
+        records: list[Message] = [Forgotten(dict(self.seen.counts))]
+        kept = {self._id_of(message): message for message in also}
+        for messages in self._kept.values():
+            for message in messages.values():
+                kept[self._id_of(message)] = message
+        records.extend(Accepted(message) for message in kept.values())
+        return records
+
+    def size(self) -> int:
+        """Entries kept."""
+        return self.seen.size() + sum(len(messages) for messages in self._kept.values())
+
+    def kept(self) -> int:
+        """Messages that some neighbour may still lack."""
+        return sum(len(messages) for messages in self._kept.values())
+
+    # Sending
+
+    def _spread(self, identity: MessageId, message: Message, out: Outbox) -> None:
+        for peer, neighbour in self.neighbours.items():
+            if not neighbour.up or neighbour.has.has(identity):
+                continue
+            if len(neighbour.under_way) >= self.window:
+                neighbour.behind = True
+            else:
+                self._send(peer, neighbour, identity, message, out)
+
+    def _send(
+        self, peer: NodeId, neighbour: Neighbour, identity: MessageId, message: Message, out: Outbox
+    ) -> None:
+        if not neighbour.under_way and neighbour.heard:
+            out.start_timer(REPEAT, self.repeat_after, peer)
+        neighbour.under_way[identity] = out.now
+        out.send(peer, message)
+
+    def _catch_up(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+        """Send what the neighbour lacks, as far as the window allows."""
+        neighbour.behind = False
+        for origin, messages in self._kept.items():
+            for number, message in messages.items():
+                identity = message_id(origin, number)
+                if neighbour.has.has(identity) or identity in neighbour.under_way:
+                    continue
+                if len(neighbour.under_way) >= self.window:
+                    neighbour.behind = True
+                    return
+                self._send(peer, neighbour, identity, message, out)
+
+    def _repeat(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+        if not neighbour.heard:
+            self._tell_all(peer, neighbour, out)
+        for identity, sent_at in list(neighbour.under_way.items()):
+            if sent_at + self.repeat_after > out.now:
+                continue
+            neighbour.under_way[identity] = out.now
+            out.note("reliable_sending.repeated", identity)
+            out.send(peer, self._kept[origin_of(identity)][number_of(identity)])
+        if neighbour.under_way or not neighbour.heard:
+            out.start_timer(REPEAT, self.repeat_after, peer)
+
+    # Acknowledging
+
+    def _acknowledge_later(
+        self, peer: NodeId, neighbour: Neighbour, origin: NodeId, out: Outbox
+    ) -> None:
+        if not neighbour.to_acknowledge:
+            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, peer)
+        neighbour.to_acknowledge[origin] = None
+
+    def _acknowledge(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+        counts = self.seen.counts
+        changed = {origin: counts.get(origin, 0) for origin in neighbour.to_acknowledge}
+        neighbour.to_acknowledge = {}
+        out.send(peer, Have(changed, False, False))
+
+    def _tell_all(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+        out.send(peer, Have(dict(self.seen.counts), True, not neighbour.heard))
+
+    # Keeping and forgetting
+
+    def _keep(self, identity: MessageId, message: Message) -> None:
+        if not self.neighbours:
+            return
+        origin, number = origin_of(identity), number_of(identity)
+        messages = self._kept.setdefault(origin, {})
+        in_order = not messages or number > next(reversed(messages))
+        messages[number] = message
+        if not in_order:
+            self._kept[origin] = dict(sorted(messages.items()))
+
+    def _learn(self, neighbour: Neighbour, counts: dict[NodeId, int]) -> None:
+        """The neighbour has everything up to `counts`: forget what all have."""
+        for origin, count in counts.items():
+            known = neighbour.has.counts.get(origin, 0)
+            if count <= known:
+                continue
+            neighbour.has.skip_to(origin, count)
+            if count - known > len(neighbour.under_way):
+                arrived = [
+                    identity
+                    for identity in neighbour.under_way
+                    if origin_of(identity) == origin and number_of(identity) <= count
+                ]
+            else:
+                arrived = [message_id(origin, number) for number in range(known + 1, count + 1)]
+            for identity in arrived:
+                neighbour.under_way.pop(identity, None)
+            self._forget(origin)
+
+    def _forget(self, origin: NodeId) -> None:
+        messages = self._kept.get(origin)
+        if messages is None:
+            return
+        everywhere = min(
+            neighbour.has.counts.get(origin, 0) for neighbour in self.neighbours.values()
+        )
+        while messages:
+            oldest = next(iter(messages))
+            if oldest > everywhere:
+                return
+            del messages[oldest]
+        del self._kept[origin]

@@ -1,0 +1,172 @@
+"""The control socket of a running node: JSON lines over a unix socket in the node's folder.
+
+A request is one object with `do`; the answer is one object with `ok`. `subscribe` is answered by
+one line per message. Whoever may open the socket may publish: it is for the node's own user.
+
+    {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
+    {"do": "subscribe", "group": "chat"}                  {"do": "explain", "message": "3.17"}
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from causalcast.errors import CausalcastError, NodeError
+from causalcast.runtime.control_client import Answer, control_path, id_named, line_of, name_of
+from causalcast.runtime.node import Node, ReceivedMessage
+
+_LINE_LIMIT: Final = 16 << 20
+
+
+class ControlServer:
+    """Answers requests for one node. `extra` adds requests of the program around it."""
+
+    def __init__(
+        self, node: Node, extra: dict[str, Callable[[Answer], Answer]] | None = None
+    ) -> None:
+        self.stop_asked = asyncio.Event()
+        self._node = node
+        self._extra = extra or {}
+        self._path = control_path(node.config.folder, node.id)
+        self._server: asyncio.Server | None = None
+        self._pumps: dict[str, asyncio.Task[None]] = {}
+        self._subscribers: dict[str, dict[asyncio.StreamWriter, None]] = {}
+        self._requests: dict[str, Callable[[Answer], Awaitable[Answer]]] = {
+            "publish": self._publish,
+            "status": self._status,
+            "explain": self._explain,
+            "stop": self._stop,
+        }
+
+    async def start(self) -> None:
+        """Open the socket; one that a killed node left is removed (the journal is locked by us)."""
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(
+            self._serve, str(self._path), limit=_LINE_LIMIT
+        )
+        self._path.chmod(0o600)
+
+    async def close(self) -> None:
+        """Close the socket and end all subscriptions."""
+        if self._server is not None:
+            self._server.close()
+        for pump in self._pumps.values():
+            pump.cancel()
+        for writers in self._subscribers.values():
+            for writer in writers:
+                writer.close()
+        self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                request = _parse(line)
+                if request.get("do") == "subscribe":
+                    await self._subscribe(str(request.get("group")), reader, writer)
+                    break
+                writer.write(line_of(await self._answer(request)))
+                await writer.drain()
+        except (ConnectionError, ValueError):
+            pass  # whoever asked has gone, or talks no lines
+        finally:
+            writer.close()
+
+    async def _answer(self, request: Answer) -> Answer:
+        name = str(request.get("do"))
+        try:
+            if name in self._extra:
+                return {"ok": True, **self._extra[name](request)}
+            if name not in self._requests:
+                known = ", ".join([*self._requests, "subscribe", *self._extra])
+                raise NodeError(f"no request {name!r} (known: {known})")
+            return {"ok": True, **await self._requests[name](request)}
+        except CausalcastError as error:
+            return {"ok": False, "error": str(error)}
+
+    async def _publish(self, request: Answer) -> Answer:
+        group = self._node.group(str(request.get("group")))
+        receipt = await group.publish(str(request.get("text", "")).encode())
+        return {"message": name_of(receipt.id)}
+
+    async def _status(self, request: Answer) -> Answer:
+        return self._node.status()
+
+    async def _explain(self, request: Answer) -> Answer:
+        waits_for = self._node.explain(id_named(str(request.get("message"))))
+        return {"waits_for": [name_of(message) for message in waits_for]}
+
+    async def _stop(self, request: Answer) -> Answer:
+        self.stop_asked.set()
+        return {}
+
+    # Subscriptions: all subscribers of a group share what the node hands over.
+
+    async def _subscribe(
+        self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            self._node.group(group)
+        except NodeError as error:
+            writer.write(line_of({"ok": False, "error": str(error)}))
+            return
+        writer.write(line_of({"ok": True, "group": group}))
+        subscribers = self._subscribers.setdefault(group, {})
+        subscribers[writer] = None
+        if group not in self._pumps:
+            self._pumps[group] = asyncio.create_task(self._pump(group))
+        await reader.read()  # until they hang up
+        subscribers.pop(writer, None)
+        if not subscribers:
+            self._pumps.pop(group).cancel()
+
+    async def _pump(self, group: str) -> None:
+        """Hand every message to all subscribers; it is handled when one of them has it."""
+        async with self._node.group(group) as messages:
+            async for message in messages:
+                try:
+                    handled = await self._show(message, self._subscribers[group])
+                except asyncio.CancelledError:
+                    message.give_back()
+                    raise
+                if handled:
+                    await message.ack()
+                else:
+                    message.give_back()
+                    await asyncio.sleep(0.01)
+
+    async def _show(
+        self, message: ReceivedMessage, subscribers: dict[asyncio.StreamWriter, None]
+    ) -> bool:
+        handled = False
+        for writer in list(subscribers):
+            writer.write(line_of(describe(message)))
+            try:
+                await writer.drain()
+                handled = handled or not writer.is_closing()
+            except ConnectionError:
+                subscribers.pop(writer, None)
+        return handled
+
+
+def describe(message: ReceivedMessage) -> Answer:
+    """A message as JSON can carry it."""
+    shown: Answer = {
+        "message": name_of(message.id),
+        "group": message.group,
+        "origin": message.origin,
+    }
+    try:
+        shown["text"] = message.payload.decode()
+    except UnicodeDecodeError:
+        shown["base64"] = base64.b64encode(message.payload).decode()
+    return shown
+
+
+def _parse(line: bytes) -> Answer:
+    try:
+        request = json.loads(line)
+    except ValueError:
+        return {}
+    return request if isinstance(request, dict) else {}

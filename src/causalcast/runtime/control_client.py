@@ -1,0 +1,96 @@
+"""Speaks with a running node from another process, over its control socket (see `control`)."""
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.errors import NodeError
+
+_LONGEST_PATH: Final = 100  # unix sockets take 107 bytes on Linux and 103 elsewhere
+
+Answer = dict[str, Any]
+
+
+def control_path(folder: Path, node: int) -> Path:
+    """Where the socket of a node is: in its folder, or, if that name is too long, beside /tmp."""
+    path = folder.resolve() / f"control-{node}.sock"
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        return path
+    name = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"causalcast-{os.getuid()}-{name}.sock"
+
+
+def name_of(message: MessageId) -> str:
+    """`3.17` is the 17th publication of node 3."""
+    return f"{origin_of(message)}.{number_of(message)}"
+
+
+def id_named(name: str) -> MessageId:
+    """The id that people write as `3.17`."""
+    origin, dot, number = name.partition(".")
+    if not dot or not origin.isdecimal() or not number.isdecimal():
+        raise NodeError(f"{name!r} is no message; write it as origin.number, such as 3.17")
+    return message_id(NodeId(int(origin)), int(number))
+
+
+class ControlClient:
+    """Speaks with a running node from another process, one request after the other."""
+
+    def __init__(self, folder: Path, node: int, timeout: float | None = 10.0) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout)
+        try:
+            self._socket.connect(str(control_path(folder, node)))
+        except OSError as error:
+            self._socket.close()
+            raise NodeError(f"node {node} does not answer in {folder} ({error.strerror})") from None
+        self._lines = self._socket.makefile("rb")
+        self._node = node
+
+    def __enter__(self) -> "ControlClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def ask(self, do: str, **request: Any) -> Answer:
+        """Send a request and return its answer; NodeError if the node says no."""
+        self._send(do, request)
+        return self._next_answer()
+
+    def messages(self, group: str) -> Iterator[Answer]:
+        """Subscribe to a group: its messages, until the node stops."""
+        self._send("subscribe", {"group": group})
+        self._next_answer()
+        self._socket.settimeout(None)
+        for line in self._lines:
+            yield json.loads(line)
+
+    def _send(self, do: str, request: Answer) -> None:
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer, and that is told
+            self._socket.sendall(line_of({"do": do, **request}))
+
+    def _next_answer(self) -> Answer:
+        try:
+            line = self._lines.readline()
+        except OSError:
+            line = b""
+        if not line:
+            raise NodeError(f"node {self._node} hung up without an answer")
+        answer: Answer = json.loads(line)
+        if not answer.pop("ok"):
+            raise NodeError(f"node {self._node}: {answer.get('error')}")
+        return answer
+
+
+def line_of(content: Answer) -> bytes:
+    """A request or an answer as it travels."""
+    return json.dumps(content).encode() + b"\n"

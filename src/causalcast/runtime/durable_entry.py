@@ -1,0 +1,210 @@
+"""What stands in a node's journal: one entry per step, and what a restart makes of them.
+
+All records of a step, its deliveries and a new publication with its number are one entry, so a
+crash leaves either all of them or none.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.errors import JournalError
+from causalcast.runtime.journal import Place, StoredEntry
+
+NO_GROUP: Final = -1
+
+# Message id, group, body; the body is left out where the entry's own publication has it.
+StoredDelivery = tuple[int, int, bytes | None]
+StoredRecord = tuple[int, bytes]  # layer, encoded message
+
+
+class Identity(msgspec.Struct, array_like=True, frozen=True):
+    """Whose journal it is: another node or protocol must not go on with it."""
+
+    node: int
+    cluster: str
+    protocol: str
+    digest: str  # of the messages: records of another version cannot be read
+
+
+class Started(msgspec.Struct, tag=0, array_like=True):
+    """The node started, for the `count`-th time."""
+
+    count: int
+    identity: Identity
+
+
+class Step(msgspec.Struct, tag=1, array_like=True):
+    """Everything one step must not lose."""
+
+    at_us: int
+    publication: tuple[int, int, bytes] | None  # number, group, body
+    records: list[StoredRecord]
+    deliveries: list[StoredDelivery]
+    joined: int = NO_GROUP
+    left: int = NO_GROUP
+
+
+class Acknowledged(msgspec.Struct, tag=2, array_like=True):
+    """The application has handled these messages."""
+
+    messages: list[int]
+
+
+class TraceRows(msgspec.Struct, array_like=True):
+    """What a step adds to the trace, at the least: enough to write it after a crash."""
+
+    sequence: int
+    at_us: int
+    published: list[tuple[int, int, int]]  # message id, group, bytes; at most one
+    delivered: list[tuple[int, int, int]]
+    joined: int
+    left: int
+
+
+class Snapshot(msgspec.Struct, tag=3, array_like=True):
+    """Everything before, in short. The waiting deliveries follow in entries of their own."""
+
+    starts: int
+    identity: Identity
+    published: int
+    groups: list[int]
+    records: list[StoredRecord]
+    published_in: dict[int, int]
+    delivered_in: dict[int, int]
+    untraced: list[TraceRows]  # of steps whose rows may not be in the trace log yet
+
+
+class StillWaiting(msgspec.Struct, tag=4, array_like=True):
+    """Deliveries that the application had not handled when the journal was compacted."""
+
+    deliveries: list[StoredDelivery]
+
+
+Entry = Started | Step | Acknowledged | Snapshot | StillWaiting
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Entry)
+
+
+def encode(entry: Entry) -> bytes:
+    """The bytes of an entry."""
+    return _encoder.encode(entry)
+
+
+def decode(data: bytes) -> Entry:
+    """The entry of these bytes; they passed the journal's checksum."""
+    try:
+        entry: Entry = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise JournalError(f"an entry of another version of the journal ({error})") from None
+    return entry
+
+
+def delivery_in(entry: Entry, index: int, me: NodeId) -> tuple[MessageId, GroupId, bytes]:
+    """The `index`-th delivery of an entry, with its body."""
+    assert isinstance(entry, (Step, StillWaiting))
+    identity, group, body = entry.deliveries[index]
+    if body is None:
+        assert isinstance(entry, Step) and entry.publication is not None
+        assert identity == message_id(me, entry.publication[0])
+        body = entry.publication[2]
+    return MessageId(identity), GroupId(group), body
+
+
+class StoredMessage:
+    """A delivery the application has not acknowledged, and where its body stands."""
+
+    __slots__ = ("group", "id", "index", "place", "size")
+
+    def __init__(
+        self, message: MessageId, group: GroupId, size: int, place: Place, index: int
+    ) -> None:
+        self.id = message
+        self.group = group
+        self.size = size
+        self.place = place
+        self.index = index  # among the deliveries of the entry
+
+
+class Memory:
+    """What a restarted node knows: all entries of its journal, taken in one after the other."""
+
+    def __init__(self, me: NodeId) -> None:
+        self.me = me
+        self.starts = 0
+        self.identity: Identity | None = None
+        self.published = 0  # the number of the last publication
+        self.groups: dict[GroupId, None] | None = None  # None: the founders' groups, unchanged
+        self.records: list[StoredRecord] = []
+        self.inbox: dict[MessageId, StoredMessage] = {}
+        self.published_in: dict[int, int] = {}
+        self.delivered_in: dict[int, int] = {}
+        self.rows: list[TraceRows] = []  # of every step in the journal
+
+    def take_in(self, entries: Iterable[StoredEntry], founded: list[GroupId]) -> None:
+        """Go through the journal; `founded` are the groups the node is in from the beginning."""
+        self.groups = dict.fromkeys(founded)
+        for stored in entries:
+            entry = decode(stored.data)
+            if isinstance(entry, Step):
+                self._take_step(entry, stored)
+            elif isinstance(entry, Acknowledged):
+                for message in entry.messages:
+                    self.inbox.pop(MessageId(message), None)
+            elif isinstance(entry, Started):
+                self.starts, self.identity = entry.count, entry.identity
+            elif isinstance(entry, Snapshot):
+                self._take_snapshot(entry)
+            else:
+                self._take_deliveries(entry, stored)
+
+    def _take_step(self, step: Step, stored: StoredEntry) -> None:
+        assert self.groups is not None
+        self.records.extend(step.records)
+        if step.publication is not None:
+            self.published = step.publication[0]
+            count(self.published_in, step.publication[1])
+        if step.joined != NO_GROUP:
+            self.groups[GroupId(step.joined)] = None
+        if step.left != NO_GROUP:
+            self.groups.pop(GroupId(step.left), None)
+        for _, group, _ in step.deliveries:
+            count(self.delivered_in, group)
+        self._take_deliveries(step, stored)
+        self.rows.append(rows_of(stored.sequence, step, self.me))
+
+    def _take_deliveries(self, entry: Step | StillWaiting, stored: StoredEntry) -> None:
+        for index in range(len(entry.deliveries)):
+            message, group, body = delivery_in(entry, index, self.me)
+            self.inbox[message] = StoredMessage(message, group, len(body), stored.place, index)
+
+    def _take_snapshot(self, snapshot: Snapshot) -> None:
+        self.starts = snapshot.starts
+        self.identity = snapshot.identity
+        self.published = snapshot.published
+        self.groups = dict.fromkeys(GroupId(group) for group in snapshot.groups)
+        self.records = list(snapshot.records)
+        self.inbox = {}
+        self.published_in = snapshot.published_in
+        self.delivered_in = snapshot.delivered_in
+        self.rows = list(snapshot.untraced)
+
+
+def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
+    """What the trace must say of a step."""
+    published = []
+    if step.publication is not None:
+        number, group, body = step.publication
+        published = [(int(message_id(me, number)), group, len(body))]
+    delivered = []
+    for index, (identity, group, _) in enumerate(step.deliveries):
+        delivered.append((identity, group, len(delivery_in(step, index, me)[2])))
+    return TraceRows(sequence, step.at_us, published, delivered, step.joined, step.left)
+
+
+def count(counts: dict[int, int], key: int) -> None:
+    """One more of `key`."""
+    counts[key] = counts.get(key, 0) + 1

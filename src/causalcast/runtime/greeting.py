@@ -1,0 +1,71 @@
+"""The first frame on a link, each way: who speaks, and whether both speak the same language.
+
+What must be equal is compared by a digest, and fact by fact where the digests differ, so that both
+ends can log what to mend.
+"""
+
+from typing import Final
+
+import msgspec
+
+from causalcast.errors import WireError
+from causalcast.wire.codec import WIRE_VERSION
+
+MAGIC: Final = b"CAUSALC1"
+LIMIT: Final = 1 << 16  # bytes of a greeting
+
+
+class Greeting(msgspec.Struct, array_like=True, frozen=True):
+    """What one end tells the other before anything else."""
+
+    wire_version: int
+    cluster: str
+    node: int
+    start: int  # how often this node has started: a greater one means it was away
+    address: str  # where it listens
+    digest: str  # of the messages and the facts
+    facts: dict[str, str]  # what all nodes of a cluster must agree on, by name
+    link: int  # the id of the link, chosen by the dialler
+    wanted: int = -1  # whom the dialler means to reach
+    refusal: str = ""  # in an answer: why there is no link
+
+    def encode(self) -> bytes:
+        """The body of the frame."""
+        return MAGIC + msgspec.msgpack.encode(self)
+
+
+def read_greeting(data: bytes | memoryview) -> Greeting:
+    """The greeting in a frame's body; WireError if it is none."""
+    if bytes(data[: len(MAGIC)]) != MAGIC:
+        raise WireError("the first frame is no greeting of causalcast")
+    try:
+        return msgspec.msgpack.decode(data[len(MAGIC) :], type=Greeting)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise WireError(f"the greeting cannot be read: {error}") from None
+
+
+def differences(mine: Greeting, theirs: Greeting) -> list[str]:
+    """Everything that keeps two nodes from speaking with one another, in words."""
+    found = []
+    if mine.wire_version != theirs.wire_version:
+        found.append(f"wire version {mine.wire_version} here, {theirs.wire_version} there")
+    if mine.cluster != theirs.cluster:
+        found.append(f"cluster {mine.cluster!r} here, {theirs.cluster!r} there")
+    if mine.node == theirs.node:
+        found.append(f"both are node {mine.node}")
+    if mine.digest != theirs.digest:
+        names = sorted({*mine.facts, *theirs.facts})
+        unequal = [
+            f"{name} {mine.facts.get(name)} here, {theirs.facts.get(name)} there"
+            for name in names
+            if mine.facts.get(name) != theirs.facts.get(name)
+        ]
+        found.extend(unequal or ["the messages of the protocol (another version of its file?)"])
+    return found
+
+
+def first_greeting(
+    cluster: str, node: int, start: int, address: str, digest: str, facts: dict[str, str]
+) -> Greeting:
+    """What this node tells everybody; the link is filled in per dial."""
+    return Greeting(WIRE_VERSION, cluster, node, start, address, digest, facts, -1)

@@ -1,0 +1,178 @@
+"""A cluster of processes on this machine: one TOML, one folder and one process per node.
+
+DIR/cluster.json            what was asked for
+DIR/node-1/node.toml        data/  trace/  node.log  control-1.sock
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from causalcast.errors import NodeError
+from causalcast.runtime.control_client import ControlClient
+
+READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
+STOP_WITHIN: Final = 10.0
+# Below the ports that the kernel gives to outgoing connections: while a node is down, nobody
+# takes its port by chance.
+PORTS: Final = range(20_000, 32_000)
+
+
+@dataclass
+class ClusterPlan:
+    """What all nodes of a local cluster have in common."""
+
+    nodes: int = 5
+    protocol: str = "vector_clock_broadcast"
+    options: dict[str, str] = field(default_factory=dict)
+    overlay: str = "ring"
+    groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
+    trace_level: str = "messages"
+    name: str = "local"
+    # What a process runs, in front of the path of its TOML.
+    command: Sequence[str] = (sys.executable, "-m", "causalcast", "node")
+
+
+class LocalCluster:
+    """The processes of a cluster, by node id 1, 2, 3, …"""
+
+    def __init__(self, folder: Path, plan: ClusterPlan) -> None:
+        """Write the folders and TOML files; ports are free ones of this moment."""
+        self.folder = folder
+        self.plan = plan
+        self.ids = list(range(1, plan.nodes + 1))
+        self.addresses = dict(zip(self.ids, _free_addresses(plan.nodes), strict=True))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for node in self.ids:
+            self.folder_of(node).mkdir(parents=True)
+            self.config_of(node).write_text(self._toml(node))
+        facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
+        (folder / "cluster.json").write_text(json.dumps(facts) + "\n")
+
+    def folder_of(self, node: int) -> Path:
+        """Where everything of a node is."""
+        return self.folder / f"node-{node}"
+
+    def config_of(self, node: int) -> Path:
+        """The TOML of a node."""
+        return self.folder_of(node) / "node.toml"
+
+    def start(self, node: int) -> None:
+        """Start the process of a node; see `wait_ready`."""
+        environment = dict(os.environ)
+        # The package this process runs, installed or not.
+        source = str(Path(__file__).parents[2])
+        path = [source, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        with (self.folder_of(node) / "node.log").open("ab") as output:
+            self._processes[node] = subprocess.Popen(
+                [*self.plan.command, str(self.config_of(node))],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for us; we stop them in good order
+            )
+
+    def wait_ready(self, *nodes: int) -> None:
+        """Wait until these nodes answer; NodeError with the end of the log if one gave up."""
+        for node in nodes or self.ids:
+            deadline = time.monotonic() + READY_WITHIN
+            while not self._answers(node):
+                process = self._processes[node]
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise NodeError(f"node {node} did not start: {self.last_words(node)}")
+                time.sleep(0.02)
+
+    def start_all(self) -> None:
+        """Start every node and wait until all answer."""
+        for node in self.ids:
+            self.start(node)
+        self.wait_ready()
+
+    def ask(self, node: int, do: str, **request: Any) -> dict[str, Any]:
+        """One request to a node."""
+        with ControlClient(self.folder_of(node), node) as client:
+            return client.ask(do, **request)
+
+    def kill(self, node: int) -> None:
+        """SIGKILL: the node has no chance to write or say anything."""
+        self._processes[node].send_signal(signal.SIGKILL)
+        self._processes[node].wait()
+
+    def is_running(self, node: int) -> bool:
+        """Whether the node's process is there."""
+        process = self._processes.get(node)
+        return process is not None and process.poll() is None
+
+    def stop_all(self) -> list[int]:
+        """Stop every node in good order; those that had to be killed."""
+        running = [node for node in self.ids if self.is_running(node)]
+        for node in running:
+            self._processes[node].send_signal(signal.SIGTERM)
+        stubborn = []
+        for node in running:
+            try:
+                self._processes[node].wait(STOP_WITHIN)
+            except subprocess.TimeoutExpired:
+                self.kill(node)
+                stubborn.append(node)
+        return stubborn
+
+    def last_words(self, node: int) -> str:
+        """The last line of a node's log."""
+        lines = (self.folder_of(node) / "node.log").read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _answers(self, node: int) -> bool:
+        with contextlib.suppress(NodeError):
+            self.ask(node, "status")
+            return True
+        return False
+
+    def _toml(self, node: int) -> str:
+        plan = self.plan
+        peers = ", ".join(f'{peer} = "{address}"' for peer, address in self.addresses.items())
+        options = "".join(f"{_key(key)} = {_text(value)}\n" for key, value in plan.options.items())
+        groups = plan.groups or {"all": self.ids}
+        named = "".join(f"{_key(name)} = {members}\n" for name, members in groups.items())
+        return (
+            f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n\n'
+            f"[cluster]\nname = {_text(plan.name)}\npeers = {{ {peers} }}\n\n"
+            f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
+            f'[overlay]\nkind = "{plan.overlay}"\n\n'
+            f"[groups]\n{named}\n"
+            '[storage]\npath = "data"\n\n'
+            f'[trace]\npath = "trace"\nlevel = "{plan.trace_level}"\n'
+        )
+
+
+def _free_addresses(count: int) -> list[str]:
+    """Loopback addresses that nobody uses now, all different."""
+    found: list[str] = []
+    ports = random.sample(PORTS, len(PORTS))
+    with contextlib.ExitStack() as opened:
+        while len(found) < count:
+            port = ports.pop()
+            with contextlib.suppress(OSError):
+                opened.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(f"127.0.0.1:{port}")
+    return found
+
+
+def _text(value: str) -> str:
+    return json.dumps(value)  # a basic string of TOML
+
+
+def _key(value: str) -> str:
+    return value if value.replace("_", "").replace("-", "").isalnum() else json.dumps(value)

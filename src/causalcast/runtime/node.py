@@ -1,0 +1,225 @@
+"""The application's handle on a real node.
+
+    async with causalcast.open("node.toml") as node:
+        async with node.group("chat") as chat:
+            await chat.publish(b"hello")
+            async for message in chat:
+                print(message.origin, message.payload)
+                await message.ack()
+
+Everything here runs in the event loop that opened the node.
+"""
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
+from causalcast.core.message import Publication
+from causalcast.errors import NodeError
+from causalcast.runtime.host import Host
+from causalcast.runtime.node_config import NodeConfig
+
+# An application that finds something waiting every time lets the links have their turn after this.
+MESSAGES_PER_TURN: Final = 64
+
+
+class ReceivedMessage:
+    """A message as the application gets it. It comes again after a restart until it is acked."""
+
+    __slots__ = ("_group", "_host", "group", "id", "payload")
+
+    def __init__(self, host: Host, publication: Publication, group: str) -> None:
+        self._host = host
+        self._group = publication.group
+        self.id: MessageId = publication.id
+        self.group = group
+        self.payload: bytes = publication.body
+
+    @property
+    def origin(self) -> NodeId:
+        """Who published it."""
+        return origin_of(self.id)
+
+    @property
+    def number(self) -> int:
+        """Which of its origin's publications it is."""
+        return number_of(self.id)
+
+    async def ack(self) -> None:
+        """Say that it is handled: after a restart it is not handed over again.
+
+        The mark is written with the next entries of the journal, within 50 ms. A crash before
+        that hands the message over once more.
+        """
+        self._host.acknowledge(self.id)
+
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next, in this life too."""
+        self._host.inbox.give_back(Publication(self.id, self._group, self.payload))
+
+    def __repr__(self) -> str:
+        return f"<message {self.origin}.{self.number} in {self.group!r}: {self.payload[:40]!r}>"
+
+
+class Receipt:
+    """A publication that is durable at its origin."""
+
+    __slots__ = ("_host", "group", "id")
+
+    def __init__(self, host: Host, message: MessageId, group: str) -> None:
+        self._host = host
+        self.id = message
+        self.group = group
+
+    async def stable(self, timeout: float | None = None) -> None:
+        """Wait until every member has delivered it, where the protocol can tell."""
+        spec = self._host.config.blueprint.protocol
+        raise NodeError(
+            f"{spec.name} does not tell when every member has a message "
+            f"(it offers: {', '.join(spec.offers) or 'nothing beyond its guarantees'})"
+        )
+
+    def __repr__(self) -> str:
+        return f"<receipt {origin_of(self.id)}.{number_of(self.id)} in {self.group!r}>"
+
+
+class Group:
+    """A group as one node sees it: publish to it, and iterate over what it delivers.
+
+    Entering the context joins the group unless the node is a member; leaving the context leaves
+    the group only if entering had joined it.
+    """
+
+    def __init__(self, host: Host, name: str, group: GroupId) -> None:
+        self.name = name
+        self._host = host
+        self._group = group
+        self._joined = False
+        self._taken = 0  # since the last pause
+
+    async def __aenter__(self) -> "Group":
+        if self._group not in self._host.stack.groups:
+            self._host.join_group(self._group)
+            self._joined = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._joined and not self._host.stopped.is_set():
+            self._host.leave_group(self._group)
+        self._joined = False
+
+    async def publish(self, body: bytes) -> Receipt:
+        """Publish `body`; returns when it is durable here, and so will reach the others."""
+        if not isinstance(body, bytes):
+            raise NodeError(f"a body is bytes, not {type(body).__name__}")
+        message = await self._host.publish(self._group, body)
+        return Receipt(self._host, message, self.name)
+
+    def __aiter__(self) -> "Group":
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """The next message; cancelling this loses none, for none is taken before it is returned."""
+        self._taken += 1
+        if self._taken % MESSAGES_PER_TURN == 0:
+            await asyncio.sleep(0)
+        while True:
+            self._host.check_alive()
+            publication = self._host.inbox.take(self._group)
+            if publication is not None:
+                return ReceivedMessage(self._host, publication, self.name)
+            await self._host.inbox.arrival(self._group)
+
+
+class Node:
+    """One running node of a cluster; an async context manager."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self._host: Host | None = None
+
+    @property
+    def id(self) -> NodeId:
+        """The node's id."""
+        return self.config.node
+
+    async def __aenter__(self) -> "Node":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Recover what an earlier life left, listen, and dial the neighbours."""
+        if self._host is not None:
+            raise NodeError("this node runs already")
+        host = Host(self.config)
+        await host.start()
+        self._host = host
+
+    async def stop(self) -> None:
+        """Leave in good order; everything durable stays."""
+        if self._host is not None:
+            await self._host.stop()
+
+    async def wait_stopped(self) -> None:
+        """Return when the node was stopped; raise what made it stop, if something did."""
+        host = self._running()
+        await host.stopped.wait()
+        if host.failure is not None:
+            raise host.failure
+
+    def group(self, name: str) -> Group:
+        """A handle on a group; joins it when its context is entered, unless a member."""
+        host = self._running()
+        try:
+            group = self.config.blueprint.groups.id_of(name)
+        except KeyError:
+            known = ", ".join(self.config.blueprint.groups.names)
+            raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
+        return Group(host, name, group)
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        """What a message that is held here waits for; empty if it is not held."""
+        return self._running().explain(message)
+
+    def status(self) -> dict[str, Any]:
+        """What this node is doing, in numbers; `up` and `status` show it."""
+        host = self._running()
+        names = self.config.blueprint.groups.names
+        return {
+            "node": self.id,
+            "name": self.config.name,
+            "starts": host.starts,
+            "groups": [names[group] for group in host.stack.groups],
+            "links": host.linked_peers(),
+            "published": {names[g]: n for g, n in sorted(host.published_in.items())},
+            "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
+            "waiting": host.inbox.waiting_count(),
+            "unacknowledged": len(host.inbox.unacknowledged),
+            "trouble": host.link_counts(),
+            "notes": dict(host.notes),
+        }
+
+    def _running(self) -> Host:
+        if self._host is None:
+            raise NodeError("the node is not running; use `async with causalcast.open(...)`")
+        return self._host
+
+
+def open(path: str | Path) -> Node:  # noqa: A001 - `causalcast.open` is what people type
+    """The node that the TOML file at `path` describes; enter it to start it."""
+    return Node(NodeConfig.read(Path(path)))

@@ -1,0 +1,55 @@
+"""One node as a process: opened, controlled, and stopped in good order by a signal."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from causalcast.runtime.control import ControlServer
+from causalcast.runtime.control_client import Answer
+from causalcast.runtime.node import Node
+from causalcast.runtime.node_config import NodeConfig
+
+log = logging.getLogger(__name__)
+
+Program = Callable[[Node], Awaitable[None]]
+Requests = dict[str, Callable[[Answer], Answer]]
+
+
+def run_node(
+    path: Path, program: Program | None = None, requests: Callable[[], Requests] | None = None
+) -> None:
+    """Run the node of a TOML file until SIGINT, SIGTERM or a `stop` request.
+
+    `program` is what the application does beside it, `requests` what it adds to the control
+    socket. Raises what stopped the node, if something did.
+    """
+    config = NodeConfig.read(path)
+    asyncio.run(_run(Node(config), program, requests() if requests else {}))
+
+
+async def _run(node: Node, program: Program | None, requests: Requests) -> None:
+    loop = asyncio.get_running_loop()
+    async with node:
+        control = ControlServer(node, requests)
+        await control.start()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, control.stop_asked.set)
+        log.info("node %s (%s) listens at %s", node.id, node.config.name, node.config.listen)
+        tasks = [
+            asyncio.create_task(node.wait_stopped()),
+            asyncio.create_task(control.stop_asked.wait()),
+        ]
+        if program is not None:
+            tasks.append(asyncio.ensure_future(program(node)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await control.close()
+    log.info("node %s stopped in good order", node.id)

@@ -1,0 +1,72 @@
+"""The trace log of a running node: how it begins, and how a restart completes it."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from causalcast.runtime.durable_entry import NO_GROUP, TraceRows
+from causalcast.runtime.node_config import NodeConfig
+from causalcast.trace.kinds import KIND_CODE
+from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader
+from causalcast.version import VERSION
+
+PUBLISH: Final = KIND_CODE["publish"]
+DELIVER: Final = KIND_CODE["deliver"]
+SEND: Final = KIND_CODE["send"]
+RECEIVE: Final = KIND_CODE["receive"]
+DUPLICATE: Final = KIND_CODE["duplicate"]
+HOLD: Final = KIND_CODE["hold"]
+RELEASE: Final = KIND_CODE["release"]
+DROP: Final = KIND_CODE["drop"]
+CRASH: Final = KIND_CODE["crash"]
+RECOVER: Final = KIND_CODE["recover"]
+JOIN: Final = KIND_CODE["join"]
+LEAVE: Final = KIND_CODE["leave"]
+NOTE: Final = KIND_CODE["note"]
+
+
+def open_log(config: NodeConfig) -> NodeLog | None:
+    """Begin the node's log or go on with it; None if it is to leave no trace."""
+    if config.trace is None or config.trace_level == "none":
+        return None
+    protocol = config.blueprint.protocol
+    header = NodeLogHeader(
+        node=config.node,
+        name=config.name,
+        address=str(config.listen),
+        cluster=config.cluster,
+        protocol=protocol.name,
+        options=dict(config.blueprint.protocol_options),
+        overlay=config.overlay,
+        guarantees=list(protocol.guarantees),
+        groups=config.founders(),
+        level=config.trace_level,
+        version=VERSION,
+        started_at=datetime.now(UTC).isoformat(),
+    )
+    return NodeLog(config.trace / f"node-{config.node}{SUFFIX}", header)
+
+
+def complete_log(log: NodeLog, durable: list[TraceRows], sequence: int, at_us: int) -> None:
+    """Append the rows that durable entries owe, and say that the node was away.
+
+    A crash can come between an entry and its rows, so the journal is ahead of the log by a few
+    entries. `sequence` is the last entry of the journal.
+    """
+    for rows in durable:
+        if rows.sequence > log.sequence:
+            _add_rows(log, rows)
+    if not log.ended_well:
+        log.add(at_us, CRASH)
+    log.add(at_us, RECOVER)
+    log.write(sequence)
+
+
+def _add_rows(log: NodeLog, rows: TraceRows) -> None:
+    if rows.joined != NO_GROUP:
+        log.add(rows.at_us, JOIN, group=rows.joined)
+    for message, group, size in rows.published:
+        log.add(rows.at_us, PUBLISH, message, group, payload_bytes=size)
+    for message, group, size in rows.delivered:
+        log.add(rows.at_us, DELIVER, message, group, payload_bytes=size)
+    if rows.left != NO_GROUP:
+        log.add(rows.at_us, LEAVE, group=rows.left)

@@ -1,0 +1,466 @@
+"""Links over TCP: dial, accept, greet, read, write.
+
+At any time a peer has one current link. What arrives on another one is dropped. Of two dials that
+cross, the one dialled by the smaller id survives: the smaller end refuses the other's dial while
+its own is under way, and the greater end drops its own for the smaller one's.
+
+Frames of one turn of the loop leave in one write per link. A link whose peer does not keep up
+counts as congested; nothing is dropped, and the host lets publishers wait.
+"""
+
+import asyncio
+import collections
+import logging
+import socket
+from typing import Final, Protocol
+
+import msgspec
+
+from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
+from causalcast.errors import WireError
+from causalcast.runtime.address_book import Address, AddressBook
+from causalcast.runtime.greeting import LIMIT, Greeting, differences, read_greeting
+from causalcast.wire.framing import FrameReader, frame
+
+log = logging.getLogger(__name__)
+
+DIAL_TIMEOUT: Final = 5.0  # seconds for connecting and greeting
+CROSSING: Final = "crossing"  # a refusal that only means: my own dial to you is under way
+CROSSING_PATIENCE: Final = 1.0  # seconds to wait for the dial that survives
+DEFAULT_SEND_BUFFER: Final = 8 << 20
+
+
+class LinkEvents(Protocol):
+    """What links tell the host."""
+
+    def next_link(self) -> LinkId:
+        """A new link id."""
+
+    def link_up(self, peer: NodeId, link: LinkId, dialled: bool) -> None:
+        """There is a current link to `peer`."""
+
+    def link_lost(self, peer: NodeId, link: LinkId, reason: str) -> None:
+        """The current link is gone, or a dial failed."""
+
+    def frames_came(self, link: "Connection", frames: list[memoryview]) -> None:
+        """Frames came on a current link; raises WireError for one that is no message."""
+
+    def dropped(self, peer: NodeId, reason: str) -> None:
+        """A frame for `peer` will not leave."""
+
+    def relieved(self) -> None:
+        """No link is congested any more."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection, from its greeting to its end. `current` while frames may pass."""
+
+    def __init__(self, links: "TcpLinks", peer: NodeId, link: LinkId, dialled: bool) -> None:
+        self.peer = peer  # unknown (-1) until the greeting where they dialled
+        self.link = link
+        self.dialled = dialled
+        self.current = False
+        self.peer_start = 0
+        self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
+        self._links = links
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(LIMIT)
+        self._frames_out: list[bytes] = []
+        self._patience: asyncio.TimerHandle | None = None
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        connected = transport.get_extra_info("socket")
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=self._links.send_buffer)
+        self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
+        self._links.connected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            if not self.greeted.done():
+                # What follows the greeting is cut by the limit for messages, not for greetings.
+                for body in self._reader.filled(nbytes, at_most=1):
+                    self._take_greeting(body)
+                nbytes = 0
+            if self.current:
+                frames = self._reader.filled(nbytes)
+                if frames:
+                    self._links.events.frames_came(self, frames)
+        except WireError as error:
+            self._links.nonsense(self, error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_patience()
+        if not self.greeted.done():
+            self.greeted.set_exception(ConnectionError("hung up before greeting"))
+            self.greeted.exception()  # whoever waits sees it; nobody has to
+        self._links.lost(self, "closed" if exc is None else "broken")
+
+    def pause_writing(self) -> None:
+        self._links.congested[self] = None
+
+    def resume_writing(self) -> None:
+        self._links.no_longer_congested(self)
+
+    # What the links call
+
+    def write(self, data: bytes) -> None:
+        """Let a frame leave at the end of this turn."""
+        if not self._frames_out:
+            self._links.to_flush.append(self)
+        self._frames_out.append(data)
+
+    def flush(self) -> None:
+        """Hand the frames of this turn to the socket, in one write."""
+        frames, self._frames_out = self._frames_out, []
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def speak(self) -> None:
+        """The greeting is over: frames may be as long as messages are."""
+        self._forget_patience()
+        self._reader.limit = self._links.max_frame
+
+    def hang_up(self) -> None:
+        """Close in good order, after what was written."""
+        self.flush()
+        self.current = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.current = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def where(self) -> str:
+        """The other end, for logs."""
+        if self.peer >= 0:
+            return f"node {self.peer}"
+        return str(self._transport and self._transport.get_extra_info("peername"))
+
+    def _take_greeting(self, body: memoryview) -> None:
+        greeting = read_greeting(body)
+        self.greeted.set_result(greeting)
+        if not self.dialled:
+            self._links.answer(self, greeting)
+        else:
+            self._links.answered(self, greeting)
+
+    def _too_late(self) -> None:
+        self._links.nonsense(self, WireError("no greeting came in time"))
+
+    def _forget_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+
+class _Dial:
+    """A dial under way, and the frames that wait for it."""
+
+    def __init__(self, link: LinkId) -> None:
+        self.link = link
+        self.task: asyncio.Task[None] | None = None
+        self.connection: Connection | None = None
+        self.waiting: list[bytes] = []
+        self.waiting_bytes = 0
+
+
+class TcpLinks:
+    """All connections of a node; at most one is current per peer."""
+
+    def __init__(
+        self,
+        greeting: Greeting,
+        book: AddressBook,
+        events: LinkEvents,
+        max_frame: int,
+        send_buffer: int = DEFAULT_SEND_BUFFER,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.events = events
+        self.max_frame = max_frame
+        self.send_buffer = send_buffer
+        self.to_flush: list[Connection] = []
+        self.congested: dict[Connection, None] = {}
+        self.counts: collections.Counter[str] = collections.Counter()
+        self._greeting = greeting
+        self._me = NodeId(greeting.node)
+        self._book = book
+        self._current: dict[NodeId, Connection] = {}
+        self._dials: dict[NodeId, _Dial] = {}
+        self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
+        self._connections: dict[Connection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._closing = False
+
+    # What the host asks for
+
+    async def listen(self, address: Address) -> None:
+        """Accept dials at `address`; raises OSError where that is taken."""
+
+        def accept() -> Connection:
+            return Connection(self, NodeId(-1), LinkId(-1), False)
+
+        self._server = await self.loop.create_server(accept, address.host, address.port)
+
+    def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
+        """Let a frame leave, dialling where `link` allows it; False if it never will."""
+        connection = self._current.get(to)
+        if connection is not None and link in (ANY_LINK, connection.link):
+            connection.write(data)
+            return True
+        if link != ANY_LINK:
+            self.counts["send_on_lost_link"] += 1
+            return False
+        self.dial(to)
+        dial = self._dials[to]
+        if dial.waiting_bytes + len(data) > self.send_buffer:
+            self.counts["dial_queue_full"] += 1
+            return False
+        dial.waiting.append(data)
+        dial.waiting_bytes += len(data)
+        return True
+
+    def dial(self, to: NodeId) -> None:
+        """Dial `to`, unless there is a link or a dial already."""
+        if to in self._current or to in self._dials or self._closing:
+            return
+        dial = _Dial(self.events.next_link())
+        self._dials[to] = dial
+        dial.task = self.loop.create_task(self._connect(to, dial))
+
+    def hang_up(self, to: NodeId) -> None:
+        """Close the link to `to`; only the other end hears of it."""
+        dial = self._dials.pop(to, None)
+        if dial is not None:
+            self._abandon(dial)
+        connection = self._current.pop(to, None)
+        if connection is not None:
+            connection.hang_up()
+
+    def flush(self) -> None:
+        """Write out what this turn left, one write per link."""
+        if self.to_flush:
+            connections, self.to_flush = self.to_flush, []
+            for connection in connections:
+                connection.flush()
+
+    def current_peers(self) -> list[NodeId]:
+        """Who has a link now."""
+        return list(self._current)
+
+    async def close(self) -> None:
+        """Hang up on everybody and stop listening."""
+        self._closing = True
+        if self._server is not None:
+            self._server.close()
+        for to in [*self._dials, *self._current]:
+            self.hang_up(to)
+        for connection in list(self._connections):
+            connection.hang_up()
+        for _ in range(100):  # what was written has a second to leave
+            if not self._connections:
+                break
+            await asyncio.sleep(0.01)
+        self.abort()
+
+    def abort(self) -> None:
+        """Cut all connections at once."""
+        self._closing = True
+        if self._server is not None:
+            self._server.close()
+        for dial in self._dials.values():
+            self._abandon(dial)
+        for connection in list(self._connections):
+            connection.abort()
+
+    # Dialling
+
+    async def _connect(self, to: NodeId, dial: _Dial) -> None:
+        address = self._book.find(to)
+
+        def connection() -> Connection:
+            dial.connection = Connection(self, to, dial.link, True)
+            return dial.connection
+
+        try:
+            if address is None:
+                raise OSError("no address is known")
+            async with asyncio.timeout(DIAL_TIMEOUT):
+                await self.loop.create_connection(connection, address.host, address.port)
+                assert dial.connection is not None
+                greeting = await dial.connection.greeted
+            if greeting.refusal == CROSSING:
+                await asyncio.sleep(CROSSING_PATIENCE)
+                self._dial_failed(to, dial, "its own dial never came")
+        except (OSError, TimeoutError, WireError) as error:
+            self._dial_failed(to, dial, str(error) or "no answer in time")
+
+    def connected(self, connection: Connection) -> None:
+        """A connection stands; whoever dialled speaks first."""
+        self._connections[connection] = None
+        if self._closing:
+            connection.abort()
+        elif connection.dialled:
+            hello = msgspec.structs.replace(
+                self._greeting, link=connection.link, wanted=connection.peer
+            )
+            connection.write(frame(hello.encode()))
+            connection.flush()
+
+    def answered(self, connection: Connection, greeting: Greeting) -> None:
+        """The other end answered our dial."""
+        peer = connection.peer
+        dial = self._dials.get(peer)
+        if dial is None or dial.connection is not connection:
+            connection.hang_up()  # abandoned meanwhile
+        elif greeting.refusal == CROSSING:
+            connection.hang_up()
+        elif greeting.refusal:
+            self.counts["refused_greetings"] += 1
+            log.warning("node %s refuses us: %s", peer, greeting.refusal)
+            connection.hang_up()
+            self._dial_failed(peer, dial, greeting.refusal)
+        elif greeting.node != peer:
+            self.counts["refused_greetings"] += 1
+            log.warning("dialled node %s, and node %s answered", peer, greeting.node)
+            connection.hang_up()
+            self._dial_failed(peer, dial, f"node {greeting.node} answered")
+        else:
+            del self._dials[peer]
+            self._make_current(connection, greeting, dial)
+
+    def _dial_failed(self, to: NodeId, dial: _Dial, reason: str) -> None:
+        if self._dials.get(to) is not dial:
+            return
+        del self._dials[to]
+        self._abandon(dial)
+        self.counts["dials_failed"] += 1
+        log.info("dialling node %s failed: %s", to, reason)
+        for _ in dial.waiting:
+            self.events.dropped(to, "dial refused")
+        self.events.link_lost(to, dial.link, "refused")
+
+    def _abandon(self, dial: _Dial) -> None:
+        if dial.task is not None and dial.task is not asyncio.current_task():
+            dial.task.cancel()
+        if dial.connection is not None:
+            dial.connection.hang_up()
+
+    # Being dialled
+
+    def answer(self, connection: Connection, greeting: Greeting) -> None:
+        """Somebody dialled us and greeted: take the link, or say why not."""
+        connection.peer = NodeId(greeting.node)
+        connection.link = LinkId(greeting.link)
+        refusal = self._objection(greeting)
+        if refusal:
+            self.counts["refused_greetings"] += 1
+            log.warning("refusing node %s: %s", greeting.node, refusal)
+        elif self._crosses_ours(connection.peer, greeting):
+            refusal = CROSSING
+        self._crossed.discard(connection.peer)
+        if refusal == CROSSING:
+            self._crossed.add(connection.peer)
+        reply = msgspec.structs.replace(self._greeting, link=greeting.link, refusal=refusal)
+        connection.write(frame(reply.encode()))
+        connection.flush()
+        if refusal:
+            connection.hang_up()
+        else:
+            self._take(connection, greeting)
+
+    def _objection(self, greeting: Greeting) -> str:
+        if self._closing:
+            return "this node is about to stop"
+        if greeting.wanted != self._me:
+            return f"you want node {greeting.wanted}, this is node {self._me}"
+        found = differences(self._greeting, greeting)
+        if not found and dialler_of(LinkId(greeting.link)) != greeting.node:
+            found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
+        return "; ".join(found)
+
+    def _crosses_ours(self, peer: NodeId, greeting: Greeting) -> bool:
+        """Whether a dial of ours is to survive this one. Asked twice, the peer has its way."""
+        if self._me > peer or peer in self._crossed:
+            return False
+        if peer in self._dials:
+            return True
+        current = self._current.get(peer)
+        if current is None or not current.dialled:
+            return False
+        return greeting.start == current.peer_start  # else it was away, and our link is dead
+
+    def _take(self, connection: Connection, greeting: Greeting) -> None:
+        peer = connection.peer
+        if greeting.address:
+            self._book.learn(peer, Address.parse(greeting.address))
+        dial = self._dials.pop(peer, None)
+        if dial is not None:
+            self._abandon(dial)
+        self._make_current(connection, greeting, dial)
+
+    # Links
+
+    def _make_current(self, connection: Connection, greeting: Greeting, dial: _Dial | None) -> None:
+        peer = connection.peer
+        connection.speak()
+        connection.peer_start = greeting.start
+        before = self._current.pop(peer, None)
+        if before is not None:
+            before.abort()
+            self.events.link_lost(peer, before.link, "broken")
+        self._current[peer] = connection
+        connection.current = True
+        log.info("link to node %s is up", peer)
+        self.events.link_up(peer, connection.link, connection.dialled)
+        for data in dial.waiting if dial is not None else []:
+            connection.write(data)
+        if connection.current:
+            self._crossed.discard(peer)
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        """A connection ended, by whomever."""
+        self._connections.pop(connection, None)
+        self.no_longer_congested(connection)
+        peer = connection.peer
+        dial = self._dials.get(peer)
+        if self._current.get(peer) is connection:
+            del self._current[peer]
+            connection.current = False
+            log.info("link to node %s %s", peer, reason)
+            self.events.link_lost(peer, connection.link, reason)
+        elif dial is not None and dial.connection is connection and not self._crossed_by(dial):
+            self._dial_failed(peer, dial, "hung up")
+
+    def _crossed_by(self, dial: _Dial) -> bool:
+        """Whether the other end only hung up because its own dial is under way."""
+        connection = dial.connection
+        if connection is None or not connection.greeted.done():
+            return False
+        failed = connection.greeted.exception() is not None
+        return not failed and connection.greeted.result().refusal == CROSSING
+
+    def nonsense(self, connection: Connection, error: WireError) -> None:
+        """A peer sent what is no message: that link is closed, the node goes on."""
+        kind = "bad_frames" if connection.current else "bad_greetings"
+        self.counts[kind] += 1
+        log.warning("closing the link to %s: %s", connection.where(), error)
+        connection.abort()
+        self.lost(connection, "broken")
+
+    def no_longer_congested(self, connection: Connection) -> None:
+        """A connection has room again, or is gone."""
+        if self.congested.pop(connection, 0) is None and not self.congested:
+            self.events.relieved()

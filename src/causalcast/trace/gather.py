@@ -1,0 +1,125 @@
+"""Makes a run from the logs of real nodes, of one host or of many."""
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from causalcast.errors import TraceError
+from causalcast.trace.kinds import KIND_CODE
+from causalcast.trace.node_log import SUFFIX, LogContent, NodeLogHeader, read_log
+from causalcast.trace.recorder import NONE, Recorder
+from causalcast.trace.run_folder import Run, write_run
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import GROUPS, MEMBERS, NODES
+
+_CRASH: Final = KIND_CODE["crash"]
+_JOIN: Final = KIND_CODE["join"]
+_LEAVE: Final = KIND_CODE["leave"]
+
+
+def gather(folders: Sequence[Path], out: Path) -> Run:
+    """Make the run folder `out` from all node logs in `folders`."""
+    logs = [read_log(path) for path in _find_logs(folders)]
+    logs.sort(key=lambda log: log.header.node)
+    _check_together(logs)
+    run = _assemble(logs)
+    write_run(out, run)
+    return run
+
+
+def _find_logs(folders: Sequence[Path]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for folder in folders:
+        inside = [folder] if folder.is_file() else sorted(folder.rglob(f"*{SUFFIX}"))
+        if not inside:
+            raise TraceError(f"{folder}: no node log (*{SUFFIX}) in there")
+        found.update((path.resolve(), None) for path in inside)
+    return list(found)
+
+
+def _check_together(logs: list[LogContent]) -> None:
+    """All logs must be of one run: one cluster, one protocol, the same groups, each node once."""
+    first = logs[0]
+    for one, other in itertools.pairwise(logs):
+        if one.header.node == other.header.node:
+            raise TraceError(f"{one.path} and {other.path}: two logs of node {one.header.node}")
+    for log in logs[1:]:
+        for fact in ("cluster", "protocol", "options", "overlay", "groups"):
+            here, there = getattr(log.header, fact), getattr(first.header, fact)
+            if here != there:
+                raise TraceError(
+                    f"{log.path}: {fact} {here!r}, but {first.path} has {there!r}: not one run"
+                )
+
+
+def _assemble(logs: list[LogContent]) -> Run:
+    recorder = Recorder("full")
+    for log in logs:
+        for row in log.rows:
+            recorder.add(log.header.node, *row)
+        if not log.ended_well():
+            recorder.add(log.header.node, log.rows[-1][0] if log.rows else 0, _CRASH)
+    header = logs[0].header
+    members = [member for log in logs for member in _memberships(log)]
+    return Run(
+        _run_header(logs),
+        pa.Table.from_pylist([_node_row(log.header) for log in logs], schema=NODES),
+        pa.Table.from_pylist(
+            [{"group": number, "name": name} for number, name in enumerate(header.groups)],
+            schema=GROUPS,
+        ),
+        pa.Table.from_pylist(sorted(members, key=_group_and_node), schema=MEMBERS),
+        recorder.table(),
+    )
+
+
+def _run_header(logs: list[LogContent]) -> RunHeader:
+    header = logs[0].header
+    crashes = sum(row[1] == _CRASH for log in logs for row in log.rows)
+    crashes += sum(not log.ended_well() for log in logs)
+    present = {log.header.node for log in logs}
+    founders = {node for nodes in header.groups.values() for node in nodes}
+    origin = repr([(log.header.node, log.header.started_at) for log in logs])
+    return RunHeader(
+        run_id=hashlib.blake2b(origin.encode(), digest_size=8).hexdigest(),
+        world="real",
+        protocol=header.protocol,
+        options=header.options,
+        overlay=header.overlay,
+        version=header.version,
+        guarantees=header.guarantees,
+        faults={"crash": crashes} if crashes else {},
+        complete=founders <= present,  # without a member's log nobody can say what it delivered
+        started_at=min(log.header.started_at for log in logs),
+    )
+
+
+def _node_row(header: NodeLogHeader) -> dict[str, object]:
+    return {
+        "node": header.node,
+        "name": header.name,
+        "address": header.address,
+        "zone": header.zone,
+    }
+
+
+def _memberships(log: LogContent) -> Iterator[dict[str, int | None]]:
+    """From where to where this node was in each group, told by its joins and leaves."""
+    node = log.header.node
+    groups = list(log.header.groups.values())
+    since = {group: 0 for group, founders in enumerate(groups) if node in founders}
+    for pos, (_, kind, _, group, *_) in enumerate(log.rows):
+        if kind == _JOIN and group != NONE:
+            since[group] = pos
+        elif kind == _LEAVE and group != NONE and group in since:
+            yield {"group": group, "node": node, "from_pos": since.pop(group), "to_pos": pos}
+    for group, from_pos in since.items():
+        yield {"group": group, "node": node, "from_pos": from_pos, "to_pos": None}
+
+
+def _group_and_node(member: dict[str, int | None]) -> tuple[int, int, int]:
+    return member["group"] or 0, member["node"] or 0, member["from_pos"] or 0

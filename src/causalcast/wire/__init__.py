@@ -1,0 +1,1 @@
+"""Messages to bytes and back: `codec` one message, `framing` where it begins and ends."""

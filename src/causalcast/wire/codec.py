@@ -1,0 +1,189 @@
+"""Messages to bytes and back, from what each message class declares. Never compiled.
+
+For every class a tagged msgspec struct is made, so that decoding and checking types is one pass in
+C, and two lines of Python that move fields between it and the plain class. Written out once per
+class, they cost a third of a loop over `getattr`.
+
+On the wire a message is an array: its index in the node's list of messages (layer by layer, in
+the order of the SPECs), then its fields. A message id is two fields, its origin and its number; a
+publication is four: origin, number, group, body.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Raw
+
+from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
+from causalcast.core.message import Message, Publication
+from causalcast.errors import WireError
+from causalcast.wire.framing import LENGTH_BYTES
+
+WIRE_VERSION: Final = 1
+DEFAULT_MAX_BODY: Final = 1 << 20
+
+_Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
+_Number = Annotated[int, Meta(ge=1, le=NUMBER_MASK)]
+_PLAIN: Final = (bool, int, float, str, bytes)
+
+
+class Description:
+    """What a trace says of a message on its way: which publication it carries, and sizes."""
+
+    __slots__ = ("group", "message", "metadata_bytes", "name", "payload_bytes")
+
+    def __init__(
+        self, name: str, message: int, group: int, payload_bytes: int, metadata_bytes: int
+    ) -> None:
+        self.name = name
+        self.message = message
+        self.group = group
+        self.payload_bytes = payload_bytes
+        self.metadata_bytes = metadata_bytes  # framing included
+
+
+class Codec:
+    """Encodes and decodes the messages of one kind of node."""
+
+    def __init__(
+        self, layers: Sequence[Sequence[type[Message]]], max_body: int = DEFAULT_MAX_BODY
+    ) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._to_tuple: dict[type[Message], Callable[[Any], tuple[Any, ...]]] = {}
+        self._publications: dict[type[Message], Callable[[Any], list[Publication]]] = {}
+        self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
+        self._names: list[str] = []
+        body = Annotated[bytes, Meta(max_length=max_body)]
+        for layer, classes in enumerate(layers):
+            for message_class in classes:
+                self._add(layer, message_class, body)
+        self.max_frame = max_body + (1 << 20)  # body and metadata
+        structs = tuple(self._from_struct)
+        union: Any = msgspec.Raw
+        if structs:
+            union = structs[0]
+            for struct in structs[1:]:
+                union = union | struct
+        self._decoder = msgspec.msgpack.Decoder(union)
+
+    def encode(self, message: Message) -> bytes:
+        """The bytes of one message."""
+        return self._encoder.encode(self._to_tuple[type(message)](message))
+
+    def decode(self, data: bytes | memoryview | Raw) -> tuple[int, Message]:
+        """The layer and the message; raises WireError for anything that is not one."""
+        try:
+            struct = self._decoder.decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise WireError(f"not a message of this cluster: {error}") from None
+        layer, make = self._from_struct[type(struct)]
+        return layer, make(struct)
+
+    def describe(self, message: Message, size: int) -> Description:
+        """What the trace says of a message that took `size` bytes."""
+        publications = self._publications[type(message)](message)
+        payload = sum(len(publication.body) for publication in publications)
+        first = publications[0] if publications else None
+        return Description(
+            type(message).wire.name,
+            -1 if first is None else first.id,
+            -1 if first is None else first.group,
+            payload,
+            LENGTH_BYTES + size - payload,
+        )
+
+    def digest(self, *facts: object) -> str:
+        """A short name for the wire version, the list of messages, and further `facts`."""
+        text = repr((WIRE_VERSION, self._names, facts))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    # Making the glue of one class
+
+    def _add(self, layer: int, message_class: type[Message], body: Any) -> None:
+        index = len(self._names)
+        fields = [
+            _Field(name, kind, self, body) for name, kind in message_class.wire.fields.items()
+        ]
+        slots = [slot for field in fields for slot in field.slots]
+        struct = msgspec.defstruct(
+            f"Wire{index}", slots, tag=index, array_like=True, forbid_unknown_fields=True
+        )
+        scope: dict[str, Any] = {"make": message_class, "Publication": Publication, "codec": self}
+        to_tuple = ", ".join([str(index), *(part for field in fields for part in field.out)])
+        arguments = ", ".join(field.back for field in fields)
+        carried = " + ".join(field.publications for field in fields if field.publications)
+        self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
+        self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
+        self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
+        shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
+        self._names.append(f"{layer} {message_class.wire.name}({shape})")
+
+    def _tuple_of(self, message: Message) -> tuple[Any, ...]:
+        return self._to_tuple[type(message)](message)
+
+    def _message_of(self, raw: Raw) -> Message:
+        return self.decode(raw)[1]
+
+    def _publications_of(self, message: Message) -> list[Publication]:
+        return self._publications[type(message)](message)
+
+
+class _Field:
+    """How one declared field looks on the wire, and the code that moves it."""
+
+    def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
+        self.publications = ""  # expression for the publications it carries
+        if kind is Publication:
+            o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
+            self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
+            self.out = [
+                f"m.{name}.id >> 32",
+                f"m.{name}.id & {NUMBER_MASK}",
+                f"m.{name}.group",
+                f"m.{name}.body",
+            ]
+            self.back = f"Publication(s.{o} << 32 | s.{n}, s.{g}, s.{b})"
+            self.publications = f"[m.{name}]"
+        elif kind is MessageId:
+            o, n = f"{name}_origin", f"{name}_number"
+            self.slots = [(o, _Node), (n, _Number)]
+            self.out = [f"m.{name} >> 32", f"m.{name} & {NUMBER_MASK}"]
+            self.back = f"s.{o} << 32 | s.{n}"
+        elif kind is Message:
+            self.slots = [(name, Raw)]
+            self.out = [f"codec._tuple_of(m.{name})"]
+            self.back = f"codec._message_of(s.{name})"
+            self.publications = f"codec._publications_of(m.{name})"
+        elif get_origin(kind) is list and get_args(kind)[0] is Message:
+            self.slots = [(name, list[Raw])]
+            self.out = [f"[codec._tuple_of(x) for x in m.{name}]"]
+            self.back = f"[codec._message_of(x) for x in s.{name}]"
+            self.publications = f"[p for x in m.{name} for p in codec._publications_of(x)]"
+        elif get_origin(kind) is list and get_args(kind)[0] is Publication:
+            self.slots = [(name, list[tuple[_Node, _Number, _Node, body]])]
+            self.out = [f"[(p.id >> 32, p.id & {NUMBER_MASK}, p.group, p.body) for p in m.{name}]"]
+            self.back = f"[Publication(o << 32 | n, g, b) for o, n, g, b in s.{name}]"
+            self.publications = f"m.{name}"
+        else:
+            self.slots = [(name, _checked(kind))]
+            self.out = [f"m.{name}"]
+            self.back = f"s.{name}"
+
+
+def _checked(kind: Any) -> Any:
+    """The msgspec type of a plain field; ids are checked for their range."""
+    if kind in (NodeId, GroupId):
+        return _Node
+    if kind is MessageId:
+        return Annotated[int, Meta(ge=0)]  # inside containers an id stays one packed number
+    if kind in _PLAIN:
+        return kind
+    container, arguments = get_origin(kind), get_args(kind)
+    if container in (list, dict, tuple) and arguments:
+        return container[tuple(_checked(argument) for argument in arguments)]
+    supertype = getattr(kind, "__supertype__", None)
+    if supertype is not None:
+        return _checked(supertype)
+    raise TypeError(f"{kind!r} cannot be declared in a Wire")

@@ -1,0 +1,119 @@
+"""`up`, `pub`, `sub`, `status`, `trace gather` and `demo` as people type them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from causalcast.cli.main import main
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def start(*arguments: str | Path, where: Path) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "120"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "causalcast", *map(str, arguments)],
+        cwd=where,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def causalcast(*arguments: str | Path, where: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    process = start(*arguments, where=where)
+    output, errors = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """`causalcast up` in a folder of its own, with all its nodes running."""
+    process = start(
+        "up", "--nodes", "3", "--overlay", "line", "--groups", "chat=*", "pair=1,2", where=tmp_path
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Ctrl-C" in line:
+            break
+    else:
+        raise AssertionError(process.communicate()[1])
+    yield process
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def test_a_message_goes_from_pub_to_sub_and_into_a_run(
+    cluster: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    listening = start("sub", "chat", "--node", "3", "--count", "2", "--json", where=tmp_path)
+    published = causalcast("pub", "chat", "hello", "--node", "1", where=tmp_path)
+    assert (published.returncode, published.stdout) == (0, "published 1.1\n")
+    causalcast("pub", "chat", "grüezi", "--node", "2", where=tmp_path)
+    output, _ = listening.communicate(timeout=30)
+    heard = [json.loads(line) for line in output.splitlines()]
+    assert sorted(message["text"] for message in heard) == ["grüezi", "hello"]
+    status = json.loads(causalcast("status", "--node", "3", "--json", where=tmp_path).stdout)
+    assert status["delivered"] == {"chat": 2}
+    refused = causalcast("pub", "chta", "x", "--node", "1", where=tmp_path)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "no group 'chta'" in refused.stderr
+    explained = causalcast("explain", "1.1", "--node", "3", where=tmp_path)
+    assert explained.stdout == "1.1 is not held at node 3\n"
+
+    cluster.send_signal(signal.SIGINT)
+    output, _ = cluster.communicate(timeout=30)
+    assert cluster.returncode == 0
+    assert "trace gather causalcast-cluster --out" in output
+    gathered = causalcast("trace", "gather", "causalcast-cluster", "--out", "run", where=tmp_path)
+    assert gathered.returncode == 0, gathered.stderr
+    assert "of 3 nodes, 0 crashes" in gathered.stdout
+    again = causalcast("trace", "gather", "causalcast-cluster", "--out", "run", where=tmp_path)
+    assert again.returncode == 2
+    assert "already exists" in again.stderr
+
+
+def test_wrong_usage_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "causalcast-cluster/node-1").mkdir(parents=True)
+    for arguments, expected in (
+        (["pub", "chat", "x", "--node", "7"], "no node 7"),
+        (["pub", "chat", "x", "--node", "1"], "node 1 does not answer"),
+        (["up"], "not empty"),
+        (["up", "--dir", "other", "--protocol", "naive_flod"], "did you mean naive_flood?"),
+        (["up", "--dir", "other", "--groups", "a=1,9"], "the nodes are 1 to 5"),
+        (["up", "--dir", "other", "--groups", "a=x"], "expected name=1,2,3"),
+        (["up", "--dir", "other", "--set", "window"], "expected option=value"),
+        (["node", "missing.toml"], "missing.toml: no such file"),
+        (["trace", "gather", "nowhere", "--out", "run"], "no node log"),
+    ):
+        assert main(arguments) == 2, arguments
+        errors = capsys.readouterr().err
+        assert expected in errors
+        assert len(errors.splitlines()) == 1, errors
+
+
+@pytest.mark.slow
+def test_the_demo_kills_two_nodes_and_everybody_has_everything(tmp_path: Path) -> None:
+    began = time.monotonic()
+    result = causalcast("demo", "--no-verify", "--seconds", "4", "--out", "demo", where=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "node 3 killed" in result.stdout
+    assert "node 5 is back" in result.stdout
+    assert "everybody has everything" in result.stdout
+    assert time.monotonic() - began < 60  # a patience, not a speed: it takes a few seconds
+    header = json.loads((tmp_path / "demo/run/run.json").read_text())
+    assert header["faults"] == {"crash": 2}
+    assert header["complete"]

@@ -1,0 +1,167 @@
+"""Real nodes on loopback for tests, in this process, and a small checker of what they delivered."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from causalcast import Node
+from causalcast.runtime.node import Group
+from causalcast.runtime.node_config import NodeConfig
+from causalcast.trace.run_folder import Run
+
+PATIENCE = 20.0  # seconds; everything here takes milliseconds unless something is wrong
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports: list[int] = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Neighbourhood:
+    """The TOML files of nodes 1, 2, 3, … in one folder, and the nodes made from them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        protocol: str = "vector_clock_broadcast",
+        overlay: str = 'kind = "full_mesh"',
+        groups: str = 'all = "*"',
+        more: str = "",
+    ) -> None:
+        self.folder = folder
+        self.ids = list(range(1, nodes + 1))
+        self.ports = dict(zip(self.ids, free_ports(nodes), strict=True))
+        self._texts = (protocol, overlay, groups, more)
+
+    def config(self, node: int, **changes: str) -> NodeConfig:
+        """The configuration of a node; `options` and `cluster` can be changed for one node."""
+        protocol, overlay, groups, more = self._texts
+        peers = ", ".join(f'{peer} = "127.0.0.1:{port}"' for peer, port in self.ports.items())
+        return NodeConfig.parse(
+            f"""
+            [node]
+            id = {node}
+            listen = "127.0.0.1:{self.ports[node]}"
+            [cluster]
+            name = "{changes.get("cluster", "test")}"
+            peers = {{ {peers} }}
+            [protocol]
+            name = "{protocol}"
+            {changes.get("options", "")}
+            [overlay]
+            {overlay}
+            [groups]
+            {groups}
+            [storage]
+            path = "node-{node}/data"
+            [trace]
+            path = "node-{node}/trace"
+            level = "full"
+            {more}
+            """,
+            self.folder,
+        )
+
+    def node(self, node: int) -> Node:
+        """A new node, not started."""
+        return Node(self.config(node))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[list[Node]]:
+        """All nodes, linked as the overlay says."""
+        nodes = [self.node(number) for number in self.ids]
+        for node in nodes:
+            await node.start()
+        try:
+            graph = nodes[0].config.blueprint.topology.neighbours
+            await until(lambda: all(len(links(node)) == len(graph[node.id]) for node in nodes))
+            yield nodes
+        finally:
+            for node in nodes:
+                await node.stop()
+
+
+def links(node: Node) -> list[int]:
+    """Who is linked to a node now."""
+    found: list[int] = node.status()["links"]
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def take(group: Group, count: int, ack: bool = True) -> list[bytes]:
+    """The next payloads of a group."""
+    payloads: list[bytes] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(payloads) < count:
+            message = await anext(group)
+            payloads.append(message.payload)
+            if ack:
+                await message.ack()
+    return payloads
+
+
+def disorder(run: Run) -> list[str]:
+    """What is wrong with the deliveries of a run: doubled, missing, or before their causes.
+
+    Plain and slow: the causes of a publication are all that its origin had published or delivered
+    before, and their causes. A node must have delivered those of its own groups before it.
+    """
+    members: dict[int, set[int]] = {}
+    for member in run.members.to_pylist():
+        members.setdefault(member["group"], set()).add(member["node"])
+    rows = run.events.to_pylist()
+    group_of = {row["message"]: row["group"] for row in rows if row["kind"] == "publish"}
+    direct: dict[int, set[int]] = {}
+    so_far: dict[int, set[int]] = {}
+    delivered: dict[int, list[int]] = {}
+    for row in rows:
+        seen = so_far.setdefault(row["node"], set())
+        if row["kind"] == "publish":
+            direct[row["message"]] = set(seen)
+        if row["kind"] == "deliver":
+            delivered.setdefault(row["node"], []).append(row["message"])
+        if row["kind"] in ("publish", "deliver"):
+            seen.add(row["message"])
+    causes = _closure(direct)
+    wrong = []
+    for node, messages in delivered.items():
+        due = {m for m, group in group_of.items() if node in members[group]}
+        if len(set(messages)) != len(messages):
+            wrong.append(f"node {node} delivered something twice")
+        if set(messages) != due:
+            wrong.append(f"node {node} misses {due - set(messages)}, has {set(messages) - due}")
+        before: set[int] = set()
+        for message in messages:
+            late = (causes[message] & due) - before
+            if late:
+                wrong.append(f"node {node} delivered {message} before its causes {late}")
+            before.add(message)
+    return wrong
+
+
+def _closure(direct: dict[int, set[int]]) -> dict[int, set[int]]:
+    causes = {message: set(before) for message, before in direct.items()}
+    changed = True
+    while changed:
+        changed = False
+        for before in causes.values():
+            wider = before.union(*(causes[cause] for cause in before))
+            if len(wider) > len(before):
+                before |= wider
+                changed = True
+    return causes

@@ -1,0 +1,354 @@
+"""Nodes in one process over real sockets and a real disk: what applications may rely on."""
+
+import asyncio
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from loopback_nodes import Neighbourhood, disorder, links, take, until
+
+from causalcast.errors import ConfigError, NodeError
+from causalcast.trace.gather import gather
+from causalcast.trace.node_log import read_log
+from causalcast.trace.schema import KINDS
+
+
+def test_everybody_gets_everything_in_causal_order(tmp_path: Path) -> None:
+    """Questions and answers from three nodes at once, checked on the gathered run."""
+    town = Neighbourhood(tmp_path, 3, overlay='kind = "line"')
+
+    async def story() -> None:
+        async with town.running() as nodes:
+            groups = [node.group("all") for node in nodes]
+
+            async def talk(number: int) -> None:
+                for turn in range(30):
+                    await groups[number].publish(f"{number} {turn}".encode())
+                    await take(groups[number], 1)
+
+            await asyncio.gather(*(talk(number) for number in range(3)))
+            for group in groups:
+                await take(group, 60)
+
+    asyncio.run(story())
+    run = gather([tmp_path], tmp_path / "run")
+    assert disorder(run) == []
+    assert run.events.num_rows > 3 * 90
+    assert run.header.faults == {}
+
+
+def test_messages_for_other_groups_are_passed_on_and_not_delivered(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 3, overlay='kind = "line"', groups="ends = [1, 3]\nmiddle = [2]")
+
+    async def story() -> None:
+        async with town.running() as (one, two, three):
+            await one.group("ends").publish(b"across")
+            assert await take(three.group("ends"), 1) == [b"across"]
+            assert two.status()["delivered"] == {}
+
+    asyncio.run(story())
+
+
+def test_nothing_is_visible_before_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of node 1 stands still: no frame, no row, no delivery, no answer to `publish`."""
+    town = Neighbourhood(tmp_path, 2)
+    disk = threading.Event()
+    disk.set()
+    sync = os.fdatasync
+
+    def slow_sync(fd: int) -> None:
+        if "node-1" in os.readlink(f"/proc/self/fd/{fd}"):
+            disk.wait(10)
+        sync(fd)
+
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            await asyncio.sleep(0.05)  # what linking wrote is done
+            disk.clear()
+            publishing = asyncio.create_task(one.group("all").publish(b"slow"))
+            await asyncio.sleep(0.2)
+            assert not publishing.done()
+            assert two.status()["delivered"] == {}
+            assert one.status()["delivered"] == {}
+            log = read_log(tmp_path / "node-1/trace/node-1.nodelog")
+            assert "publish" not in [KINDS[row[1]] for row in log.rows]
+            disk.set()
+            await publishing
+            assert await take(two.group("all"), 1) == [b"slow"]
+
+    asyncio.run(story())
+
+
+def test_publications_and_acknowledgements_survive_a_restart(tmp_path: Path) -> None:
+    """What was acked does not come again, what was not does; numbers go on."""
+    town = Neighbourhood(tmp_path, 1)
+
+    async def first_life() -> None:
+        async with town.running() as (node,):
+            group = node.group("all")
+            for text in (b"a", b"b", b"c"):
+                await group.publish(text)
+            await take(group, 2)
+            await take(group, 1, ack=False)
+
+    async def second_life() -> None:
+        async with town.running() as (node,):
+            group = node.group("all")
+            assert node.status()["starts"] == 2
+            assert await take(group, 1) == [b"c"]
+            receipt = await group.publish(b"d")
+            assert receipt.id & 0xFFFFFFFF == 4
+            assert await take(group, 1) == [b"d"]
+
+    asyncio.run(first_life())
+    asyncio.run(second_life())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    kinds = [row["kind"] for row in rows if row["kind"] != "note"]
+    assert kinds == ["publish", "deliver"] * 3 + ["leave", "recover", "publish", "deliver", "leave"]
+    assert [row["message"] & 0xFF for row in rows if row["note"] == "redelivered"] == [3]
+
+
+def test_cancelling_an_iteration_loses_nothing(tmp_path: Path) -> None:
+    """The reader gives up hundreds of times while messages arrive."""
+    town = Neighbourhood(tmp_path, 2)
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            numbers = [str(number).encode() for number in range(200)]
+
+            async def write() -> None:
+                for number in numbers:
+                    await one.group("all").publish(number)
+
+            writing = asyncio.create_task(write())
+            found: list[bytes] = []
+            cancelled = 0
+            group = two.group("all")
+            while len(found) < len(numbers):
+                reading = asyncio.ensure_future(anext(group))
+                await asyncio.sleep(0)
+                if not reading.done():
+                    reading.cancel()
+                try:
+                    message = await reading
+                except asyncio.CancelledError:
+                    cancelled += 1
+                else:
+                    found.append(message.payload)
+                    await message.ack()
+            await writing
+            assert found == numbers
+            assert cancelled > 10
+
+    asyncio.run(story())
+
+
+def test_a_slow_application_costs_disk_not_memory(tmp_path: Path) -> None:
+    """The inbox may keep 100 bytes in memory; fifty times that waits, and comes in order."""
+    town = Neighbourhood(tmp_path, 2, more="[limits]\ninbox_bytes = 100")
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            bodies = [b"%3d" % number + b"." * 97 for number in range(50)]
+            for body in bodies:
+                await one.group("all").publish(body)
+            await until(lambda: two.status()["waiting"] == 50)
+            inbox = two._running().inbox
+            kept = [w.body for w in inbox.unacknowledged.values() if w.body is not None]
+            assert sum(map(len, kept)) <= 100
+            assert await take(two.group("all"), 50) == bodies
+
+    asyncio.run(story())
+
+
+def test_compaction_forgets_what_is_handled_and_nothing_else(tmp_path: Path) -> None:
+    """Journals are compacted again and again under load; a restart finds all that is owed."""
+    more = "[limits]\ncompact_bytes = 4000\ninbox_bytes = 1000"
+    town = Neighbourhood(tmp_path, 2, more=more)
+    bodies = [b"%4d" % number + b"." * 96 for number in range(300)]
+
+    async def first_life() -> None:
+        async with town.running() as (one, two):
+            group = one.group("all")
+            await asyncio.gather(*(group.publish(body) for body in bodies))
+            await until(lambda: two.status()["delivered"] == {"all": 300})
+            assert await take(two.group("all"), 100) == bodies[:100]
+            await take(group, 300)
+            for _ in range(10):
+                await asyncio.gather(*(group.publish(b"m" * 100) for _ in range(100)))
+                await take(group, 100)
+                await asyncio.sleep(0.03)  # the neighbour acknowledges within 10 ms
+            await until(lambda: two.status()["delivered"] == {"all": 1300})
+
+    async def second_life() -> None:
+        async with town.running() as (one, two):
+            assert two.status()["delivered"] == {"all": 1300}
+            assert one.status()["published"] == {"all": 1300}
+            assert await take(two.group("all"), 1200) == bodies[100:] + [b"m" * 100] * 1000
+            receipt = await one.group("all").publish(b"last")
+            assert receipt.id & 0xFFFFFFFF == 1301
+            assert await take(one.group("all"), 1) == [b"last"]
+            assert await take(two.group("all"), 1) == [b"last"]
+
+    asyncio.run(first_life())
+    assert (tmp_path / "node-1/data/journal").stat().st_size < 200_000  # of 1,300 × 200 and more
+    asyncio.run(second_life())
+    for node in (1, 2):
+        rows = read_log(tmp_path / f"node-{node}/trace/node-{node}.nodelog").rows
+        delivered = [row[2] & 0xFFFFFFFF for row in rows if KINDS[row[1]] == "deliver"]
+        assert delivered == list(range(1, 1302))
+
+
+def test_joining_and_leaving_a_group_while_it_runs(tmp_path: Path) -> None:
+    """Node 2 is a member only inside the context, and the trace says from where to where."""
+    town = Neighbourhood(tmp_path, 2, groups="solo = [1]")
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            await one.group("solo").publish(b"before")
+            passed_by = two._running().stack.multicast.delivery.delivered  # type: ignore[attr-defined]
+            await until(lambda: passed_by.get(1) == 1)
+            async with two.group("solo") as solo:
+                await one.group("solo").publish(b"during")
+                assert await take(solo, 1) == [b"during"]
+            await one.group("solo").publish(b"after")
+            await until(lambda: passed_by.get(1) == 3)
+            assert two.status()["delivered"] == {"solo": 1}
+
+    asyncio.run(story())
+    run = gather([tmp_path], tmp_path / "run")
+    (mine,) = [m for m in run.members.to_pylist() if m["node"] == 2]
+    rows = {r["pos"]: r["kind"] for r in run.events.to_pylist() if r["node"] == 2}
+    assert rows[mine["from_pos"]] == "join"
+    assert rows[mine["to_pos"]] == "leave"
+
+
+def test_what_a_node_cannot_do_is_said_clearly(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 1, more="[limits]\nbody_bytes = 10")
+
+    async def story() -> None:
+        async with town.running() as (node,):
+            with pytest.raises(NodeError, match=r"no group 'chta'.*all"):
+                node.group("chta")
+            with pytest.raises(NodeError, match=r"11 bytes; at most 10.*body_bytes"):
+                await node.group("all").publish(b"x" * 11)
+            with pytest.raises(NodeError, match="bytes, not str"):
+                await node.group("all").publish("text")  # type: ignore[arg-type]
+            receipt = await node.group("all").publish(b"x" * 10)
+            with pytest.raises(NodeError, match="vector_clock_broadcast does not tell"):
+                await receipt.stable(timeout=1)
+            assert node.explain(receipt.id) == []
+            with pytest.raises(NodeError, match="in use"):
+                await town.node(1).start()
+        with pytest.raises(NodeError, match="stopped"):
+            await anext(node.group("all"))
+
+    asyncio.run(story())
+
+
+def test_a_node_that_keeps_nothing_cannot_come_back(tmp_path: Path) -> None:
+    """`naive_flood` is reborn: its storage is refused the second time."""
+    town = Neighbourhood(tmp_path, 1, protocol="naive_flood")
+
+    async def life() -> None:
+        async with town.running() as (node,):
+            await node.group("all").publish(b"once")
+            assert await take(node.group("all"), 1) == [b"once"]
+
+    asyncio.run(life())
+    with pytest.raises(NodeError, match=r"earlier life of node 1.*under a new id"):
+        asyncio.run(life())
+
+
+def test_the_storage_of_another_node_is_refused(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 2)
+
+    async def life(node: int, storage: int) -> None:
+        config = town.config(node)
+        config.storage = tmp_path / f"node-{storage}/data"
+        from causalcast import Node
+
+        async with Node(config):
+            pass
+
+    asyncio.run(life(1, 1))
+    with pytest.raises(ConfigError, match="belongs to node 1, this node has 2"):
+        asyncio.run(life(2, 1))
+
+
+def test_different_options_are_refused_at_both_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    town = Neighbourhood(tmp_path, 2)
+
+    async def story() -> None:
+        from causalcast import Node
+
+        one, two = Node(town.config(1)), Node(town.config(2, options="window = 7"))
+        async with one, two:
+            await until(lambda: two.status()["trouble"].get("refused_greetings", 0) > 0)
+            assert one.status()["trouble"]["refused_greetings"] > 0
+            assert links(one) == links(two) == []
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    assert "refusing node 2: options" in caplog.text
+    assert "node 1 refuses us: options" in caplog.text
+    assert "('window', 7)" in caplog.text
+
+
+def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
+    """Nobody is a neighbour here; both are told to dial in the same turn, many times."""
+    town = Neighbourhood(tmp_path, 2, overlay='kind = "edges"\nedges = []')
+
+    async def story() -> None:
+        async with town.running() as nodes:
+            one, two = (node._running()._links for node in nodes)
+            for _ in range(20):
+                one.dial(2)  # type: ignore[arg-type]
+                two.dial(1)  # type: ignore[arg-type]
+                await until(lambda: bool(one._current and two._current))
+                await until(lambda: not one._dials and not two._dials)
+                assert one._current[2].link == two._current[1].link  # type: ignore[index]
+                assert one._current[2].link >> 32 == 1  # type: ignore[index]
+                assert len(one._connections) <= 2
+                one.hang_up(2)  # type: ignore[arg-type]
+                await until(lambda: not two._current)
+
+    asyncio.run(story())
+
+
+def test_a_bug_in_a_protocol_stops_its_node_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user's protocol asserts; the other node goes on."""
+    file = tmp_path / "fragile.py"
+    file.write_text(
+        "from causalcast.core import *\n"
+        "class Fragile(Multicast):\n"
+        "    def on_publish(self, publication, out):\n"
+        "        assert publication.body != b'boom', 'I cannot stand this'\n"
+        "        out.deliver(publication)\n"
+        "SPEC = ProtocolSpec('fragile', 'Breaks.', lambda setup: Fragile(), [], [])\n"
+    )
+    town = Neighbourhood(tmp_path, 2, protocol="fragile.py")
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            await one.group("all").publish(b"fine")
+            with pytest.raises(NodeError, match="I cannot stand this"):
+                await one.group("all").publish(b"boom")
+            with pytest.raises(NodeError, match="I cannot stand this"):
+                await take(one.group("all"), 2)
+            await two.group("all").publish(b"still here")
+            assert await take(two.group("all"), 1) == [b"still here"]
+            await until(lambda: links(two) == [])
+
+    asyncio.run(story())
+    assert "node 1 stops: a bug in fragile" in caplog.text

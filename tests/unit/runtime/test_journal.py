@@ -1,0 +1,200 @@
+"""The journal returns exactly what was durable, whatever is torn or damaged."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from causalcast.errors import JournalError, NodeError
+from causalcast.runtime.journal import Journal, JournalFile, Place
+
+ENTRIES = [b"first", b"", b"third entry", b"\x00" * 9, b"last"]
+
+
+def write(path: Path, *groups: list[bytes]) -> list[int]:
+    """A journal of these groups, each synced by itself; the file's size after each."""
+    file = JournalFile(path)
+    sizes = []
+    for group in groups:
+        file.append(group)
+        sizes.append(file.size)
+    file.close()
+    return sizes
+
+
+def read(path: Path) -> list[bytes]:
+    """What a restarted node finds."""
+    file = JournalFile(path)
+    file.close()
+    assert [entry.sequence for entry in file.found] == list(range(1, len(file.found) + 1))
+    return [entry.data for entry in file.found]
+
+
+def test_what_was_appended_comes_back_in_order(tmp_path: Path) -> None:
+    write(tmp_path / "journal", ENTRIES[:2], ENTRIES[2:])
+    assert read(tmp_path / "journal") == ENTRIES
+
+
+def test_a_journal_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None:
+    """Each entry is a group of its own here, so each one whole must come back."""
+    path = tmp_path / "journal"
+    sizes = write(path, *([entry] for entry in ENTRIES))
+    whole = path.read_bytes()
+    for length in range(len(whole) + 1):
+        path.write_bytes(whole[:length])
+        survivors = sum(size <= length for size in sizes)
+        assert read(path) == ENTRIES[:survivors], f"cut at byte {length}"
+        write(path, [b"goes on"])
+        assert read(path) == [*ENTRIES[:survivors], b"goes on"]
+
+
+def test_no_flipped_bit_is_ever_returned(tmp_path: Path) -> None:
+    """A flip in the last record looks like a torn tail; anywhere else it is an error."""
+    path = tmp_path / "journal"
+    sizes = write(path, *([entry] for entry in ENTRIES))
+    whole = path.read_bytes()
+    before_last = sizes[-2]
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        if bit // 8 < before_last:
+            with pytest.raises(JournalError, match=r"journal: damaged at byte \d+"):
+                JournalFile(path)
+        else:
+            assert read(path) == ENTRIES[:-1], f"bit {bit}"
+
+
+def test_an_error_names_the_file_and_the_offset(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    sizes = write(path, [b"one"], [b"two"], [b"three"])
+    damaged = bytearray(path.read_bytes())
+    damaged[sizes[0] + 18] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(JournalError) as caught:
+        JournalFile(path)
+    assert str(path) in str(caught.value)
+    assert f"byte {sizes[0]}," in str(caught.value)
+
+
+def test_compaction_keeps_counting_and_leaves_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    file = JournalFile(path)
+    file.append([b"old"] * 100)
+    large = file.size
+    places = file.replace([b"snapshot", b"inbox"])
+    file.read_replaced()
+    assert [file.read(place) for place in places] == [b"snapshot", b"inbox"]
+    file.append([b"new"])
+    assert file.size < large
+    file.close()
+    again = JournalFile(path)
+    assert [(e.sequence, e.data) for e in again.found] == [
+        (101, b"snapshot"),
+        (102, b"inbox"),
+        (103, b"new"),
+    ]
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_a_damaged_snapshot_is_never_taken_for_a_torn_tail(tmp_path: Path) -> None:
+    """It is the only frame of its file, and still no crash can have torn it."""
+    path = tmp_path / "journal"
+    file = JournalFile(path)
+    file.replace([b"everything"])
+    file.close()
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(JournalError, match="in the snapshot"):
+        JournalFile(path)
+
+
+def test_two_nodes_cannot_share_a_journal(tmp_path: Path) -> None:
+    held = JournalFile(tmp_path / "journal")
+    with pytest.raises(NodeError, match="in use"):
+        JournalFile(tmp_path / "journal")
+    held.close()
+    JournalFile(tmp_path / "journal").close()
+
+
+class Listener:
+    """Collects what the journal reports."""
+
+    def __init__(self) -> None:
+        self.durable: list[tuple[int, int]] = []  # sequence of the last, how many
+        self.places: list[Place] = []
+        self.errors: list[JournalError] = []
+
+    def on_durable(self, sequence: int, places: list[Place]) -> None:
+        self.durable.append((sequence, len(places)))
+        self.places.extend(places)
+
+
+def test_what_waits_when_a_sync_starts_goes_with_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        heard = Listener()
+        journal = Journal(
+            JournalFile(tmp_path / "journal"),
+            asyncio.get_running_loop(),
+            heard.on_durable,
+            heard.errors.append,
+        )
+        journal.append(b"alone")
+        journal.commit()
+        for number in range(10):  # the loop has not run since, so the first sync is not over
+            journal.append(b"%d" % number)
+            journal.commit()
+        await journal.drain()
+        assert heard.durable == [(1, 1), (11, 10)]
+        assert journal.read(heard.places[4]) == b"3"
+        journal.close()
+
+    asyncio.run(story())
+    assert len(read(tmp_path / "journal")) == 11
+
+
+def test_compaction_waits_for_its_turn_between_entries(tmp_path: Path) -> None:
+    """What is appended before it is replaced, what is appended after it stays."""
+
+    async def story() -> None:
+        heard = Listener()
+        replaced: list[Place] = []
+        journal = Journal(
+            JournalFile(tmp_path / "journal"),
+            asyncio.get_running_loop(),
+            heard.on_durable,
+            heard.errors.append,
+        )
+        assert journal.append(b"before") == 1
+        journal.compact([lambda: b"snapshot"], replaced.extend)
+        assert journal.append(b"after") == 3
+        await journal.drain()
+        assert heard.durable == [(1, 1), (3, 1)]
+        assert [journal.read(place) for place in replaced] == [b"snapshot"]
+        journal.close()
+
+    asyncio.run(story())
+    file = JournalFile(tmp_path / "journal")
+    assert [(entry.sequence, entry.data) for entry in file.found] == [
+        (2, b"snapshot"),
+        (3, b"after"),
+    ]
+
+
+def test_a_failing_disk_is_reported_and_nothing_is_called_durable(tmp_path: Path) -> None:
+    async def story() -> None:
+        heard = Listener()
+        file = JournalFile(tmp_path / "journal")
+        journal = Journal(file, asyncio.get_running_loop(), heard.on_durable, heard.errors.append)
+        read_only = os.open(tmp_path / "journal", os.O_RDONLY)
+        os.dup2(read_only, file._fd)
+        journal.append(b"lost")
+        journal.commit()
+        while not heard.errors:
+            await asyncio.sleep(0.001)
+        assert heard.durable == []
+        assert "cannot be written" in str(heard.errors[0])
+
+    asyncio.run(story())

@@ -1,0 +1,105 @@
+"""A node's TOML is read whole, and what is wrong in it is named."""
+
+from pathlib import Path
+
+import pytest
+
+from causalcast.errors import ConfigError
+from causalcast.runtime.node_config import NodeConfig
+
+GOOD = """
+[node]
+id = 3
+name = "berlin-1"
+listen = "127.0.0.1:7403"
+[cluster]
+name = "demo"
+peers = { 1 = "127.0.0.1:7401", 2 = "127.0.0.1:7402" }
+[protocol]
+name = "vector_clock_broadcast"
+repeat_after = "100ms"
+[overlay]
+kind = "edges"
+edges = [[1, 2], [2, 3]]
+[groups]
+chat = [1, 2, 3]
+all = "*"
+[storage]
+path = "data"
+[trace]
+path = "trace"
+level = "deliveries"
+"""
+
+
+def parse(text: str) -> NodeConfig:
+    return NodeConfig.parse(text, Path("/folder"), "node.toml")
+
+
+def test_a_whole_file_is_understood() -> None:
+    config = parse(GOOD)
+    assert (config.node, config.name, config.cluster) == (3, "berlin-1", "demo")
+    assert str(config.listen) == "127.0.0.1:7403"
+    assert {node: str(address) for node, address in config.peers.items()} == {
+        1: "127.0.0.1:7401",
+        2: "127.0.0.1:7402",
+    }
+    assert config.blueprint.topology.neighbours == {1: [2], 2: [1, 3], 3: [2]}
+    assert config.blueprint.protocol_options["repeat_after"] == 100_000
+    assert config.founders() == {"chat": [1, 2, 3], "all": [1, 2, 3]}
+    assert (config.storage, config.trace) == (Path("/folder/data"), Path("/folder/trace"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("id = 3", "id = -3", "node.id = -3: expected a whole number from 0"),
+        ("id = 3", "", "key 'node.id' is missing"),
+        ('name = "berlin-1"', "nmae = 'x'", "unknown key 'node.nmae'; did you mean 'name'?"),
+        ("127.0.0.1:7403", "7403", "node.listen = '7403': expected host:port"),
+        ("127.0.0.1:7403", "10.0.0.1:7403", "10.0.0.1:7403 can be reached by others"),
+        ("127.0.0.1:7401", "example.org:1", "example.org:1 can be reached by others"),
+        ("1 = ", "one = ", "cluster.peers.one = '127.0.0.1:7401': expected node ids"),
+        ("[[1, 2], [2, 3]]", "[[1, 4]]", "overlay.edges = [1, 4]: expected nodes of this cluster"),
+        ("[[1, 2], [2, 3]]", "[[1]]", "overlay.edges = [1]: expected pairs"),
+        ("[1, 2, 3]", "[1, 9]", "groups.chat = [1, 9]: expected '*' or a list of node ids"),
+        ('"edges"', '"hypercube"', "overlay.kind = 'hypercube': expected one of full_mesh"),
+        ("vector_clock_broadcast", "vector_clock", "did you mean vector_clock_broadcast?"),
+        ('"100ms"', '"soon"', "protocol.repeat_after = 'soon': expected a duration"),
+        ("repeat_after", "repeat_afer", "protocol.repeat_afer: no option"),
+        ('repeat_after = "100ms"', 'spread = "direct"', "spread = 'direct' needs everybody"),
+        ('"deliveries"', '"everything"', "trace.level = 'everything': expected one of"),
+        ("[storage]", "[security]\ntls = true\n[storage]", "TLS is not built yet"),
+        ("[storage]", "[limits]\nbody_bytes = 0\n[storage]", "limits.body_bytes = 0: expected"),
+        ("peers =", "contact = '127.0.0.1:1'\npeers =", "cluster.contact: joining"),
+        ("[storage]", "[strage]\nx = 1\n[storage]", "unknown key 'strage'"),
+    ],
+)
+def test_what_is_wrong_is_named(before: str, after: str, expected: str) -> None:
+    assert before in GOOD
+    with pytest.raises(ConfigError) as caught:
+        parse(GOOD.replace(before, after, 1))
+    assert str(caught.value).startswith("node.toml: ") or "did you mean" in str(caught.value)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "neighbours"),
+    [
+        ("line", {1: [2], 2: [1, 3], 3: [2, 4], 4: [3]}),
+        ("ring", {1: [2, 4], 2: [1, 3], 3: [2, 4], 4: [3, 1]}),
+        ("star", {1: [2, 3, 4], 2: [1], 3: [1], 4: [1]}),
+        ("tree", {1: [2, 3], 2: [1, 4], 3: [1], 4: [2]}),
+        ("full_mesh", {1: [2, 3, 4], 2: [1, 3, 4], 3: [1, 2, 4], 4: [1, 2, 3]}),
+    ],
+)
+def test_graphs_over_the_sorted_ids(kind: str, neighbours: dict[int, list[int]]) -> None:
+    peers = "4 = '127.0.0.1:4', 2 = '127.0.0.1:2', 1 = '127.0.0.1:1'"
+    config = parse(
+        f"[node]\nid = 3\nlisten = '127.0.0.1:3'\n[cluster]\npeers = {{ {peers} }}\n"
+        f"[protocol]\nname = 'naive_flood'\n[overlay]\nkind = '{kind}'\n[groups]\nall = '*'\n"
+    )
+    found = config.blueprint.topology.neighbours
+    assert {node: sorted(peers) for node, peers in found.items()} == {
+        node: sorted(peers) for node, peers in neighbours.items()
+    }

@@ -35,7 +35,9 @@ def test_a_foreign_log_is_imported_and_judged(
     assert main(["trace", "import", str(log), "--out", str(run)]) == 0
     assert "5 events of 3 nodes in 1 groups" in capsys.readouterr().out
     assert main(["verify", str(run), "--local"]) == 1
-    assert "carol delivered a message before one of its causes" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "carol delivered a message before one of its causes: answer at pos 0" in said
+    assert "✗ deliver question @1 too late" in said
 
 
 def test_a_bad_line_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -143,8 +143,9 @@ class NodeJudge:
         self.delivered_since_recovery |= publication.bit
 
     def _check_order(self, pos: int, effect: Publication) -> None:
-        owed = self.due.at(self.node, pos) & ~self.order.on_a_cycle
-        missing = self.order.past[effect.id] & owed & ~self.has
+        missing = self.order.past[effect.id] & ~self.has & ~self.order.on_a_cycle
+        if missing:
+            missing &= self.due.at(self.node, pos)
         if not missing:
             return
         chain = self.order.shortest_chain(effect, missing)

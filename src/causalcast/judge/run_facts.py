@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from causalcast.errors import TraceError
 from causalcast.trace.run_folder import Run
@@ -9,8 +10,7 @@ from causalcast.trace.run_folder import Run
 ORIGIN_SHIFT = 32
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """What the judge needs of one event; its place in the log is its `pos`."""
 
     kind: str

@@ -189,8 +189,6 @@ def past_vectors(
         past = vectors[order[place]]
         for at in range(place, end):
             m = order[at]
-            if end - place > 1 and number[m] > past[origin[m]]:
-                past[origin[m]] = number[m]
             for pair in range(offsets[m], offsets[m + 1]):
                 mask = masks[pair]
                 bit = 63

@@ -180,10 +180,10 @@ def _kinds(table: pa.Table, where: str) -> npt.NDArray[np.int8]:
     pieces = [np.zeros(0, np.int8)]
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
-        used = set(np.unique(chunk.indices.to_numpy()).tolist())
-        for place in used:
+        indices = chunk.indices.to_numpy()
+        for place in np.flatnonzero(np.bincount(indices, minlength=len(names))):
             if names[place] not in KIND_CODE:
                 raise TraceError(f"{where}: unknown kind {names[place]!r}")
         codes = np.array([KIND_CODE.get(name, NONE) for name in names], np.int8)
-        pieces.append(codes[chunk.indices.to_numpy()] if names else np.zeros(0, np.int8))
+        pieces.append(codes[indices] if names else np.zeros(0, np.int8))
     return np.concatenate(pieces)

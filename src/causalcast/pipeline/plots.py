@@ -87,7 +87,7 @@ def nodes_plot(figures: Figures, names: Names) -> str | None:
 
     def draw(axes: Any) -> None:
         (bars if len(nodes) <= NODES_AS_BARS else lines)(axes)
-        axes.set_ylabel("% of deliveries")
+        axes.set_ylabel("per 100 deliveries")
         axes.set_ylim(0, max(5.0, 1.25 * max(held + copies)))
         _legend(axes)
 

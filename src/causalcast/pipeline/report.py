@@ -189,7 +189,7 @@ def _plots(verdict: Verdict, figures: Figures) -> Iterable[str]:
         ("Over time", "Own deliveries included.", plots.over_time_plot(figures)),
         (
             "Held back, and superfluous copies",
-            "Per node, as a share of its deliveries.",
+            "Per node; a node that forwards for others may hold more than it delivers.",
             plots.nodes_plot(figures, verdict.names),
         ),
         (

@@ -19,12 +19,11 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
 }
-LOCAL_SETTINGS = {
-    "spark.driver.memory": "2g",
+DRIVER_MEMORY = "2g"
+# Everything on this machine: no name to look up, no port open to others.
+LOOPBACK_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Starts no other Python per task; compiled kernels and imports stay warm.
-    "spark.python.worker.reuse": "true",
 }
 
 
@@ -44,10 +43,12 @@ def make_session(master: str | None = None, remote: str | None = None) -> Any:
         return _started(builder.remote(remote), f"no Spark Connect server answers at {remote}")
     # Tasks must run this interpreter: the first python3 on the path may lack our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = str(find_java().home)
-    for key, value in LOCAL_SETTINGS.items():
-        builder = builder.config(key, value)
+    builder = builder.config("spark.driver.memory", DRIVER_MEMORY)
+    if master is None or "local" in master or "127.0.0.1" in master:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        for key, value in LOOPBACK_SETTINGS.items():
+            builder = builder.config(key, value)
     builder = builder.master(master or f"local[{os.cpu_count() or 1}]")
     return _started(builder, f"Spark did not start on {master or 'this machine'}")
 
@@ -56,6 +57,8 @@ def _started(builder: Any, what_failed: str) -> Any:
     try:
         with _stderr_silenced():
             return builder.getOrCreate()
+    except ImportError as error:
+        raise MissingDependency(f"pip install 'pyspark[connect]' ({error})") from None
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise MissingDependency(f"{what_failed} ({reason})") from None

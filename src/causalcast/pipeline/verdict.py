@@ -5,14 +5,17 @@ unless the caller says otherwise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow.dataset as ds
 
 from causalcast.errors import ConfigError
 from causalcast.pipeline.check_run import Checked, Counts
 from causalcast.pipeline.checks.finding import Finding
-from causalcast.trace.run_folder import read_header, read_small_tables
+from causalcast.trace.export import message_name
+from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 
@@ -23,19 +26,19 @@ EXAMPLES = 5
 
 @dataclass
 class Names:
-    """How people call nodes and groups."""
+    """How people call nodes and messages."""
 
     nodes: dict[int, str]
-    groups: dict[int, str]
+    messages: dict[int, str] = field(default_factory=dict)
+    """Names that another system gave its messages, as far as they are spoken of."""
 
     def node(self, node: int) -> str:
         """The name of a node, or its number."""
         return self.nodes.get(node) or f"node {node}"
 
-    @staticmethod
-    def message(message: int) -> str:
-        """A message as origin:number."""
-        return f"{message >> 32}:{message & 0xFFFFFFFF}"
+    def message(self, message: int) -> str:
+        """The name of a message, or origin:number."""
+        return self.messages.get(message) or message_name(message)
 
 
 @dataclass
@@ -85,15 +88,15 @@ def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None)
     """The verdict about the run in `folder`; `promise` as `parse_promise` gives it."""
     header = read_header(folder)
     small = read_small_tables(folder)
-    names = Names(
-        dict(zip(small.nodes["node"].to_pylist(), small.nodes["name"].to_pylist(), strict=True)),
-        dict(zip(small.groups["group"].to_pylist(), small.groups["name"].to_pylist(), strict=True)),
-    )
+    nodes = zip(small.nodes["node"].to_pylist(), small.nodes["name"].to_pylist(), strict=True)
+    names = Names(dict(nodes))
     promised = promise or header.guarantees
     results = [
         _result(name, checked, header, promised, also_counted=promise is None)
         for name in GUARANTEES
     ]
+    if header.world == "imported":
+        names.messages = _foreign_names(folder, results)
     if any(r.counted and r.status == VIOLATED for r in results):
         verdict = VIOLATED
     elif not header.complete:
@@ -101,6 +104,18 @@ def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None)
     else:
         verdict = OK
     return Verdict(folder, header, names, verdict, results, checked.counts, checked.down)
+
+
+def _foreign_names(folder: Path, results: list[PropertyResult]) -> dict[int, str]:
+    """What the other system called the messages of the examples: the note of their first row."""
+    spoken_of: set[int] = set()
+    for finding in (finding for result in results for finding in result.examples):
+        cause = () if finding.cause is None else (finding.cause,)
+        spoken_of.update((finding.message, *cause, *finding.chain))
+    events = ds.dataset([str(path) for path in event_files(folder)], format="parquet")
+    wanted = ds.field("message").isin(sorted(spoken_of)) & ~ds.field("note").is_null()
+    rows = events.to_table(columns=["message", "note"], filter=wanted)
+    return dict(zip(rows["message"].to_pylist(), rows["note"].to_pylist(), strict=True))
 
 
 def _result(

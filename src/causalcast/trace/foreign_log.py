@@ -5,7 +5,8 @@
 
 Each line has `node` and `kind`, and `pos` (its place in the node's log) or `time` (seconds) or
 `at_us` (microseconds); lines with equal times keep the order of the file. `message` is any string,
-published once. `group` may be left out if there is only one.
+published once; it is kept as the note of the publish row. `group` may be left out if there is
+only one.
 
 A `join` line before the node's first publish or deliver line makes it a founding member, owed
 everything; a later one, or one with `"late": true`, makes it a late member; `leave` ends it. In a
@@ -22,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from causalcast.errors import TraceError
+from causalcast.trace.export import message_name
 from causalcast.trace.recorder import NONE, Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.trace.run_header import RunHeader
@@ -187,7 +189,7 @@ class _Import:
                 KIND_CODE[line.kind],
                 self._message_id(line, node),
                 NONE if line.group is None else self.groups[line.group],
-                note=line.raw.get("note"),
+                note=line.raw.get("note", self._name_to_keep(line, node)),
                 **figures,
             )
             pos += 1
@@ -236,6 +238,17 @@ class _Import:
         if line.message not in self.messages:
             self.messages[line.message] = self._unpublished_id(line.message, node)
         return self.messages[line.message]
+
+    def _name_to_keep(self, line: _Line, node: int) -> str | None:
+        """The system's own name of a message, noted once, so that people meet it again."""
+        if line.message is None or line.kind not in ("publish", "deliver"):
+            return None
+        message = self._message_id(line, node)
+        origin, number = message >> ORIGIN_SHIFT, message & 0xFFFFFFFF
+        published = number <= self.published.get(origin, 0)
+        if line.message == message_name(message) or (line.kind == "deliver" and published):
+            return None
+        return line.message
 
     def _unpublished_id(self, name: str, node: int) -> int:
         origin, _, number = name.partition(":")

@@ -89,7 +89,11 @@ def read_header(folder: Path) -> RunHeader:
     path = folder / "run.json"
     if not path.is_file():
         raise TraceError(f"{folder}: not a run (run.json is missing)")
-    return RunHeader.from_json(path.read_text(), path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: cannot be read ({error})") from None
+    return RunHeader.from_json(text, path)
 
 
 def event_files(folder: Path) -> list[Path]:

@@ -10,6 +10,16 @@ from causalcast.trace.schema import GUARANTEES, SCHEMA_VERSION, WEAKER_FORMS
 
 WORLDS = ("simulated", "real", "imported")
 REDELIVERY = ("none", "after_recover")
+# What checks and reports rely on; the rest is only shown.
+_TYPES = {
+    "run_id": str,
+    "world": str,
+    "options": dict,
+    "guarantees": list,
+    "faults": dict,
+    "redelivery": str,
+    "complete": bool,
+}
 
 
 @dataclass
@@ -57,6 +67,9 @@ class RunHeader:
         return header
 
     def _check(self, where: Path) -> None:
+        for name, kind in _TYPES.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TraceError(f"{where}: key {name!r} must be a {kind.__name__}")
         if self.world not in WORLDS:
             raise TraceError(f"{where}: world {self.world!r}, expected one of {', '.join(WORLDS)}")
         if self.redelivery not in REDELIVERY:

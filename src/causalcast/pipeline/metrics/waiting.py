@@ -20,7 +20,9 @@ def waiting(tables: Tables) -> Any:
     )
     wait = F.when(F.col("held_us").isNotNull(), F.col("freed_us") - F.col("held_us"))
     return held.groupBy("run").agg(
-        (F.count("held_us") / F.count("delivered")).alias("held_share"),
+        (F.count(F.when(F.col("delivered") == 1, F.col("held_us"))) / F.count("delivered")).alias(
+            "held_share"
+        ),
         (F.avg(wait) / 1000).alias("wait_mean_ms"),
         (F.max(wait) / 1000).alias("wait_max_ms"),
     )

@@ -319,6 +319,7 @@ def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
                 assert one._current[2].link >> 32 == 1  # type: ignore[index]
                 assert len(one._connections) <= 2
                 one.hang_up(2)  # type: ignore[arg-type]
+                one.flush()
                 await until(lambda: not two._current)
 
     asyncio.run(story())

@@ -61,7 +61,7 @@ class JournalFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = self._open()
         self._read_fd = os.dup(self._fd)
-        self.found: list[StoredEntry] = []
+        self.found: list[StoredEntry] = []  # what was durable; let go of it once it is read
         try:
             content = _read_all(self._fd)
             if len(content) < len(MAGIC) and MAGIC.startswith(content):

@@ -192,6 +192,7 @@ class TcpLinks:
         self.max_frame = max_frame
         self.send_buffer = send_buffer
         self.to_flush: list[Connection] = []
+        self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self._greeting = greeting
@@ -206,13 +207,20 @@ class TcpLinks:
 
     # What the host asks for
 
-    async def listen(self, address: Address) -> None:
-        """Accept dials at `address`; raises OSError where that is taken."""
+    async def bind(self, address: Address) -> None:
+        """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
         def accept() -> Connection:
             return Connection(self, NodeId(-1), LinkId(-1), False)
 
-        self._server = await self.loop.create_server(accept, address.host, address.port)
+        self._server = await self.loop.create_server(
+            accept, address.host, address.port, start_serving=False
+        )
+
+    async def listen(self) -> None:
+        """Accept dials from now on."""
+        assert self._server is not None
+        await self._server.start_serving()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a frame leave, dialling where `link` allows it; False if it never will."""
@@ -241,20 +249,25 @@ class TcpLinks:
         dial.task = self.loop.create_task(self._connect(to, dial))
 
     def hang_up(self, to: NodeId) -> None:
-        """Close the link to `to`; only the other end hears of it."""
+        """Close the link to `to` at the end of this turn; only the other end hears of it."""
         dial = self._dials.pop(to, None)
         if dial is not None:
             self._abandon(dial)
         connection = self._current.pop(to, None)
         if connection is not None:
-            connection.hang_up()
+            connection.current = False
+            self._to_hang_up.append(connection)
 
     def flush(self) -> None:
-        """Write out what this turn left, one write per link."""
+        """Write out what this turn left, one write per link, and hang up where that was asked."""
         if self.to_flush:
             connections, self.to_flush = self.to_flush, []
             for connection in connections:
                 connection.flush()
+        if self._to_hang_up:
+            connections, self._to_hang_up = self._to_hang_up, []
+            for connection in connections:
+                connection.hang_up()
 
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""
@@ -267,6 +280,7 @@ class TcpLinks:
             self._server.close()
         for to in [*self._dials, *self._current]:
             self.hang_up(to)
+        self.flush()
         for connection in list(self._connections):
             connection.hang_up()
         for _ in range(100):  # what was written has a second to leave

@@ -205,6 +205,74 @@ def test_compaction_forgets_what_is_handled_and_nothing_else(tmp_path: Path) -> 
         assert delivered == list(range(1, 1302))
 
 
+def test_a_restart_adds_the_rows_that_the_crash_cut_off(tmp_path: Path) -> None:
+    """The log a crash leaves may be behind the journal: here by two publications."""
+    town = Neighbourhood(tmp_path, 1)
+    log = tmp_path / "node-1/trace/node-1.nodelog"
+
+    async def first_life() -> None:
+        node = town.node(1)
+        await node.start()
+        for number in range(3):
+            await node.group("all").publish(b"%d" % number)
+        behind = log.read_bytes()
+        for number in range(2):
+            await node.group("all").publish(b"%d" % number)
+        node._running().fail(NodeError("somebody pulled the plug"), "a test")
+        log.write_bytes(behind)
+
+    async def second_life() -> None:
+        async with town.running() as (node,):
+            await node.group("all").publish(b"6")
+
+    asyncio.run(first_life())
+    asyncio.run(second_life())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    told = [
+        (row["kind"], row["message"] and row["message"] & 0xFF)
+        for row in rows
+        if row["kind"] != "note"
+    ]
+    assert told == [
+        *((kind, number) for number in range(1, 6) for kind in ("publish", "deliver")),
+        ("crash", None),
+        ("recover", None),
+        ("publish", 6),
+        ("deliver", 6),
+        ("leave", None),
+    ]
+
+
+def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
+    """Nothing is dropped: when the peer reads again, everything is there."""
+    more = "[limits]\nsend_buffer_bytes = 100000"
+    town = Neighbourhood(tmp_path, 2, protocol="naive_flood", more=more)
+    count, size = 200, 100_000  # far more than the sockets between them hold
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            transport = two._running()._links._current[1]._transport  # type: ignore[index]
+            assert transport is not None
+            transport.pause_reading()
+
+            async def publish_all() -> None:
+                for number in range(count):
+                    await one.group("all").publish(b"%3d" % number + b"." * size)
+
+            publishing = asyncio.create_task(publish_all())
+            await until(lambda: bool(one._running()._links.congested))
+            await asyncio.sleep(0.1)
+            published = one.status()["published"]["all"]
+            assert published < count
+            assert not publishing.done()
+            transport.resume_reading()
+            bodies = await take(two.group("all"), count)
+            assert [int(body[:3]) for body in bodies] == list(range(count))
+            await publishing
+
+    asyncio.run(story())
+
+
 def test_joining_and_leaving_a_group_while_it_runs(tmp_path: Path) -> None:
     """Node 2 is a member only inside the context, and the trace says from where to where."""
     town = Neighbourhood(tmp_path, 2, groups="solo = [1]")

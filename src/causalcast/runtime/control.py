@@ -10,7 +10,7 @@ one line per message. Whoever may open the socket may publish: it is for the nod
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
@@ -24,7 +24,7 @@ class ControlServer:
     """Answers requests for one node. `extra` adds requests of the program around it."""
 
     def __init__(
-        self, node: Node, extra: dict[str, Callable[[Answer], Answer]] | None = None
+        self, node: Node, extra: Mapping[str, Callable[[Answer], Answer]] | None = None
     ) -> None:
         self.stop_asked = asyncio.Event()
         self._node = node

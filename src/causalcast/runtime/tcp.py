@@ -49,7 +49,7 @@ class LinkEvents(Protocol):
         """A frame for `peer` will not leave."""
 
     def relieved(self) -> None:
-        """No link is congested any more."""
+        """A link that was congested has room again."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -117,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._frames_out:
             self._links.to_flush.append(self)
         self._frames_out.append(data)
+        self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
         """Hand the frames of this turn to the socket, in one write."""
@@ -192,6 +193,7 @@ class TcpLinks:
         self.max_frame = max_frame
         self.send_buffer = send_buffer
         self.to_flush: list[Connection] = []
+        self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
         self.counts: collections.Counter[str] = collections.Counter()
@@ -264,10 +266,17 @@ class TcpLinks:
             connections, self.to_flush = self.to_flush, []
             for connection in connections:
                 connection.flush()
+            if self.queued_bytes > self.send_buffer:
+                self.events.relieved()
+            self.queued_bytes = 0
         if self._to_hang_up:
             connections, self._to_hang_up = self._to_hang_up, []
             for connection in connections:
                 connection.hang_up()
+
+    def is_congested(self) -> bool:
+        """Whether more was written than a link can take at once."""
+        return bool(self.congested) or self.queued_bytes > self.send_buffer
 
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""

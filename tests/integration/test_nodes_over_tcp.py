@@ -51,21 +51,25 @@ def test_messages_for_other_groups_are_passed_on_and_not_delivered(tmp_path: Pat
     asyncio.run(story())
 
 
-def test_nothing_is_visible_before_it_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk of node 1 stands still: no frame, no row, no delivery, no answer to `publish`."""
-    town = Neighbourhood(tmp_path, 2)
-    disk = threading.Event()
-    disk.set()
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is not set, the disk of node 1 stands still."""
+    works = threading.Event()
+    works.set()
     sync = os.fdatasync
 
     def slow_sync(fd: int) -> None:
         if "node-1" in os.readlink(f"/proc/self/fd/{fd}"):
-            disk.wait(10)
+            works.wait(10)
         sync(fd)
 
     monkeypatch.setattr(os, "fdatasync", slow_sync)
+    return works
+
+
+def test_nothing_is_visible_before_it_is_durable(tmp_path: Path, disk: threading.Event) -> None:
+    """The disk of node 1 stands still: no frame, no row, no delivery, no answer to `publish`."""
+    town = Neighbourhood(tmp_path, 2)
 
     async def story() -> None:
         async with town.running() as (one, two):
@@ -81,6 +85,28 @@ def test_nothing_is_visible_before_it_is_durable(
             disk.set()
             await publishing
             assert await take(two.group("all"), 1) == [b"slow"]
+
+    asyncio.run(story())
+
+
+def test_what_depends_on_an_entry_waits_for_it_too(tmp_path: Path, disk: threading.Event) -> None:
+    """Node 1 acknowledges in a later step, which has nothing to keep itself, and still must wait.
+
+    If the acknowledgement left before the disk has the message, a crash would lose it for ever.
+    """
+    town = Neighbourhood(tmp_path, 2)
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            neighbour = two._running().stack.multicast.sending.neighbours[1]  # type: ignore[attr-defined]
+            await asyncio.sleep(0.05)
+            disk.clear()
+            await two.group("all").publish(b"for node 1")
+            await asyncio.sleep(0.2)
+            assert neighbour.has == {}
+            disk.set()
+            await until(lambda: neighbour.has == {2: 1})
+            assert await take(one.group("all"), 1) == [b"for node 1"]
 
     asyncio.run(story())
 
@@ -241,6 +267,37 @@ def test_a_restart_adds_the_rows_that_the_crash_cut_off(tmp_path: Path) -> None:
         ("deliver", 6),
         ("leave", None),
     ]
+
+
+def test_compaction_takes_in_what_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    """It begins while an entry waits for its sync; a crash follows before its rows are there."""
+    town = Neighbourhood(tmp_path, 1)
+    log = tmp_path / "node-1/trace/node-1.nodelog"
+
+    async def first_life() -> None:
+        node = town.node(1)
+        await node.start()
+        await node.group("all").publish(b"first")
+        host = node._running()
+        behind = log.read_bytes()
+        host._compact_at = 0
+        await node.group("all").publish(b"second")
+        await until(lambda: host._compact_at > 0 and not host._compacting)
+        host.fail(NodeError("somebody pulled the plug"), "a test")
+        log.write_bytes(behind)
+
+    async def second_life() -> None:
+        async with town.running() as (node,):
+            assert await take(node.group("all"), 2) == [b"first", b"second"]
+            assert node.status()["published"] == node.status()["delivered"] == {"all": 2}
+
+    asyncio.run(first_life())
+    journal = (tmp_path / "node-1/data/journal").read_bytes()
+    assert journal.startswith(b"CCJRNL1c")
+    asyncio.run(second_life())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    kinds = [row["kind"] for row in rows if row["kind"] != "note"]
+    assert kinds == ["publish", "deliver"] * 2 + ["crash", "recover", "leave"]
 
 
 def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:

@@ -35,13 +35,17 @@ class Table:
     @staticmethod
     def read(path: Path) -> "Table":
         """The whole file as a table."""
+        return Table.parse(Table.text_of(path), str(path))
+
+    @staticmethod
+    def text_of(path: Path) -> str:
+        """The text of a file, or an error that names it."""
         try:
-            text = path.read_text()
+            return path.read_text()
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such file") from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read ({error})") from None
-        return Table.parse(text, str(path))
 
     @staticmethod
     def parse(text: str, where: str) -> "Table":

@@ -20,6 +20,8 @@ from causalcast.version import VERSION
 
 # Which module declares which commands.
 COMMANDS: dict[str, str] = {
+    "simulate": "causalcast.cli.simulate",
+    "protocols": "causalcast.cli.list_protocols",
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",

@@ -1,12 +1,107 @@
-"""`causalcast trace`: what can be done with traces."""
+"""`causalcast trace`: bring logs in, and take runs out."""
 
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from causalcast.cli.trace_gather import add_gather
+from causalcast.errors import TraceError
+from causalcast.trace.export import to_json_lines, to_shiviz
+from causalcast.trace.foreign_log import import_log
+from causalcast.trace.run_folder import Run, read_run, write_run
+from causalcast.trace.run_header import REDELIVERY
+
+FORMATS = {"shiviz": to_shiviz, "jsonl": to_json_lines}
+
+IMPORT_EPILOG = """
+one JSON object per line:
+  {"node": "a", "pos": 0, "kind": "publish", "message": "hello", "group": "chat"}
+  {"node": "b", "time": 1.25, "kind": "deliver", "message": "hello", "group": "chat"}
+
+`kind` is publish, deliver, join, leave, crash, recover or another kind of a trace; `pos` or `time`
+(seconds) gives the order within a node. A `join` line before a node's first publish or deliver
+makes it a founding member; a later one, or one with "late": true, a late one. In a group without
+join lines the members are the nodes that publish or deliver in it.
+"""
 
 
 def add_to(subparsers: Any) -> None:
-    """Declare the command and its subcommands."""
-    trace = subparsers.add_parser("trace", help="gather traces")
-    commands = trace.add_subparsers(metavar="COMMAND", required=True)
-    add_gather(commands)
+    """Declare `trace` and what it can do."""
+    parser = subparsers.add_parser(
+        "trace",
+        help="gather logs of real nodes, import foreign ones, export runs for other tools",
+        description="Gather the logs of real nodes into a run, bring logs of other systems into the"
+        " form that verify, metrics and report read, and write runs for other tools.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    _add_import(actions)
+    _add_export(actions)
+    add_gather(actions)
+
+
+def _add_import(actions: Any) -> None:
+    parser = actions.add_parser(
+        "import",
+        help="make a run of a log in JSON lines",
+        description="Make a run of a log that another system wrote, so that it can be verified.",
+        epilog=IMPORT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("log", type=Path, metavar="LOG", help="file with one JSON object per line")
+    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder to write")
+    parser.add_argument(
+        "--redelivery",
+        choices=REDELIVERY,
+        default="none",
+        help="after_recover: the system may deliver a message again after a restart",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run_import)
+
+
+def _add_export(actions: Any) -> None:
+    parser = actions.add_parser(
+        "export",
+        help="write a run for ShiViz or as JSON lines",
+        description="Write a run for another tool: `shiviz` with full vector clocks, to be opened"
+        " at https://bestchai.bitbucket.io/shiviz/; `jsonl` as `trace import` reads it.",
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="folder of a run")
+    parser.add_argument("--format", choices=sorted(FORMATS), required=True, help="what to write")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run_export)
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Read a foreign log and write a run."""
+    run = import_log(options.log, options.redelivery)
+    write_run(options.out, run)
+    _say(options, run, options.out)
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Read a run and write it for another tool."""
+    run = read_run(options.folder)
+    _write_lines(options.out, FORMATS[options.format](run))
+    _say(options, run, options.out)
+    return 0
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _say(options: argparse.Namespace, run: Run, out: Path) -> None:
+    events, nodes, groups = len(run.events), len(run.nodes), len(run.groups)
+    if options.json:
+        print(json.dumps({"out": str(out), "events": events, "nodes": nodes, "groups": groups}))
+    else:
+        print(f"{out}: {events:,} events of {nodes:,} nodes in {groups:,} groups")

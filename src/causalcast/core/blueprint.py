@@ -3,7 +3,6 @@
 Both worlds build their nodes from it, so a node is put together in one place only.
 """
 
-import random
 from collections.abc import Callable
 from typing import final
 
@@ -74,16 +73,16 @@ class Blueprint:
         around = Surroundings(me if place is None else place, self.topology, self.groups)
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
-            rng = random.Random(f"{seed}/{me}/{layer}")
-            return Setup(me, rng, options, self.groups, around, inner)
+            return Setup(me, f"{seed}/{me}/{layer}", options, self.groups, around, inner)
 
         def inner(name: str, options: dict[str, OptionValue], members: list[NodeId]) -> Multicast:
             spec = self._find_protocol(name)
-            rng = random.Random(f"{seed}/{me}/inner/{name}")
             graph = {node: [peer for peer in members if peer != node] for node in members}
             inside = Surroundings(me, Topology(graph), self.groups)
             settings = spec.settings(dict(options))
-            return spec.build(Setup(me, rng, settings, self.groups, inside, inner))
+            return spec.build(
+                Setup(me, f"{seed}/{me}/inner/{name}", settings, self.groups, inside, inner)
+            )
 
         detector = self.detector.build(setup("detector", self.detector_options))
         overlay = self.overlay.build(setup("overlay", self.overlay_options))
@@ -101,6 +100,5 @@ class Blueprint:
         def no_inner(_: str, __: dict[str, OptionValue], ___: list[NodeId]) -> Multicast:
             raise Misfit("asking what is tolerated builds no protocol")
 
-        rng = random.Random(seed)
-        setup = Setup(someone, rng, self.protocol_options, self.groups, around, no_inner)
+        setup = Setup(someone, seed, self.protocol_options, self.groups, around, no_inner)
         return judge(down, setup)

@@ -48,6 +48,7 @@ class Outbox:
     def __init__(self) -> None:
         self.now = 0  # microseconds, the same during the whole step
         self.layer = 0  # which layer is speaking; set by the stack
+        self.tells_duplicates = True  # a world that need not know is spared them
         self.effects: list[Effect] = []  # for the world
         self.records: list[Record] = []  # the step's durable entry
         self.notices: list[Notice] = []  # for the layers above
@@ -87,7 +88,8 @@ class Outbox:
 
     def duplicate(self, message: MessageId) -> None:
         """Say that a further copy of `message` came."""
-        self.effects.append(Duplicate(message))
+        if self.tells_duplicates:
+            self.effects.append(Duplicate(message))
 
     def stable(self, message: MessageId) -> None:
         """Say that every member has `message`."""

@@ -128,18 +128,26 @@ class Setup:
     def __init__(
         self,
         me: NodeId,
-        rng: random.Random,
+        seed: str,
         options: dict[str, OptionValue],
         groups: Groups,
         topology: Surroundings,
         build: "Callable[[str, dict[str, OptionValue], list[NodeId]], Multicast]",
     ) -> None:
         self.me = me
-        self.random = rng
+        self._seed = seed
+        self._random: random.Random | None = None
         self.options = options
         self.groups = groups
         self.topology = topology
         self.build = build  # an inner protocol by name, for those that contain others
+
+    @property
+    def random(self) -> random.Random:
+        """This layer's own stream of random numbers."""
+        if self._random is None:  # most need none, and each takes two kilobytes
+            self._random = random.Random(self._seed)
+        return self._random
 
     def number(self, name: str) -> int:
         """An option that is a whole number or a duration."""

@@ -39,7 +39,7 @@ class Stack:
         for layer, automaton in enumerate(self.layers):
             out.layer = layer
             automaton.on_start(out)
-            self._settle(out)
+            self.settle(out)
 
     def recover(self, records: list[Record], out: Outbox) -> None:
         """Start again with what was persisted, highest layer first.
@@ -50,52 +50,55 @@ class Stack:
             out.layer = layer
             mine = [record.message for record in records if record.layer == layer]
             self.layers[layer].on_recover(mine, out)
-            self._settle(out)
+            self.settle(out)
 
     def join(self, contact: NodeId, out: Outbox) -> None:
         """Enter the overlay through `contact`."""
         out.layer = OVERLAY
         self.overlay.on_join(contact, out)
-        self._settle(out)
+        self.settle(out)
 
     def leave(self, out: Outbox) -> None:
         """Leave the overlay."""
         out.layer = OVERLAY
         self.overlay.on_leave(out)
-        self._settle(out)
+        self.settle(out)
 
     # The network
 
     def receive(self, layer: int, sender: NodeId, message: Message, out: Outbox) -> None:
         """A message came on the current link to `sender`."""
         out.layer = layer
-        self.layers[layer].on_message(sender, message, out)
+        if layer == MULTICAST:
+            self.multicast.on_message(sender, message, out)
+        else:
+            self.layers[layer].on_message(sender, message, out)
         if out.notices or out.requests:
-            self._settle(out)
+            self.settle(out)
 
     def link_up(self, peer: NodeId, link: LinkId, dialled: bool, out: Outbox) -> None:
         """A link to `peer` is there."""
         for layer, automaton in enumerate(self.layers):
             out.layer = layer
             automaton.on_link_up(peer, link, dialled, out)
-            self._settle(out)
+            self.settle(out)
 
     def lose_link(self, peer: NodeId, link: LinkId, reason: str, out: Outbox) -> None:
         """The link to `peer` is gone, or a dial failed."""
         for layer, automaton in enumerate(self.layers):
             out.layer = layer
             automaton.on_link_lost(peer, link, reason, out)
-            self._settle(out)
+            self.settle(out)
 
     def suspect(self, peer: NodeId, out: Outbox) -> None:
         """Let the layers believe that `peer` is down, as if the detector had said so."""
         out.suspect(peer)
-        self._settle(out)
+        self.settle(out)
 
     def trust(self, peer: NodeId, out: Outbox) -> None:
         """Let the layers believe that `peer` is up."""
         out.trust(peer)
-        self._settle(out)
+        self.settle(out)
 
     # Time
 
@@ -104,7 +107,7 @@ class Stack:
         out.layer = layer
         self.layers[layer].on_timer(name, subject, out)
         if out.notices or out.requests:
-            self._settle(out)
+            self.settle(out)
 
     # The application
 
@@ -113,25 +116,25 @@ class Stack:
         out.layer = MULTICAST
         self.multicast.on_publish(publication, out)
         if out.notices or out.requests:
-            self._settle(out)
+            self.settle(out)
 
     def join_group(self, group: GroupId, out: Outbox) -> None:
         """The application becomes a member of `group`."""
         self.groups[group] = None
         out.layer = MULTICAST
         self.multicast.on_join_group(group, out)
-        self._settle(out)
+        self.settle(out)
 
     def leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`; nothing of it is delivered here from now on."""
         out.layer = MULTICAST
         self.multicast.on_leave_group(group, out)
         self.groups.pop(group, None)
-        self._settle(out)
+        self.settle(out)
 
     # Between the layers
 
-    def _settle(self, out: Outbox) -> None:
+    def settle(self, out: Outbox) -> None:
         """Let notices rise and requests sink until nobody has anything to say."""
         while out.notices or out.requests:
             while out.notices:

@@ -101,7 +101,7 @@ class Neighbour:
     def __init__(self) -> None:
         self.up = False
         self.heard = False  # since the link came up: did it tell what it has
-        self.has: dict[NodeId, int] = {}  # per origin: it acknowledged 1..n
+        self.has = DuplicateFilter()  # it acknowledged or sent these
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.behind = False  # more is waiting than the window allows
         self.to_acknowledge: dict[NodeId, None] = {}  # origins whose count it should be told
@@ -132,15 +132,18 @@ class ReliableSending:
         identity = self._id_of(message)
         neighbour = self.neighbours.get(sender)
         if neighbour is not None:
-            neighbour.under_way.pop(identity, None)  # who sends it has it
+            neighbour.has.add(identity)  # who sends it has it
+            neighbour.under_way.pop(identity, None)
             self._acknowledge_later(sender, neighbour, origin_of(identity), out)
         if not self.seen.add(identity):
             out.duplicate(identity)
+            self._forget(origin_of(identity))
             return False
         out.persist(Accepted(message))
         if not self.direct or sender == self.me:
             self._keep(identity, message)
-            self._spread(identity, message, sender, out)
+            self._spread(identity, message, out)
+            self._forget(origin_of(identity))
         return True
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
@@ -222,10 +225,9 @@ class ReliableSending:
 
     # Sending
 
-    def _spread(self, identity: MessageId, message: Message, sender: NodeId, out: Outbox) -> None:
-        origin, number = origin_of(identity), number_of(identity)
+    def _spread(self, identity: MessageId, message: Message, out: Outbox) -> None:
         for peer, neighbour in self.neighbours.items():
-            if peer == sender or not neighbour.up or neighbour.has.get(origin, 0) >= number:
+            if not neighbour.up or neighbour.has.has(identity):
                 continue
             if len(neighbour.under_way) >= self.window:
                 neighbour.behind = True
@@ -244,10 +246,9 @@ class ReliableSending:
         """Send what the neighbour lacks, as far as the window allows."""
         neighbour.behind = False
         for origin, messages in self._kept.items():
-            has = neighbour.has.get(origin, 0)
             for number, message in messages.items():
                 identity = message_id(origin, number)
-                if number <= has or identity in neighbour.under_way:
+                if neighbour.has.has(identity) or identity in neighbour.under_way:
                     continue
                 if len(neighbour.under_way) >= self.window:
                     neighbour.behind = True
@@ -299,10 +300,10 @@ class ReliableSending:
     def _learn(self, neighbour: Neighbour, counts: dict[NodeId, int]) -> None:
         """The neighbour has everything up to `counts`: forget what all have."""
         for origin, count in counts.items():
-            known = neighbour.has.get(origin, 0)
+            known = neighbour.has.counts.get(origin, 0)
             if count <= known:
                 continue
-            neighbour.has[origin] = count
+            neighbour.has.skip_to(origin, count)
             if count - known > len(neighbour.under_way):
                 arrived = [
                     identity
@@ -319,7 +320,9 @@ class ReliableSending:
         messages = self._kept.get(origin)
         if messages is None:
             return
-        everywhere = min(neighbour.has.get(origin, 0) for neighbour in self.neighbours.values())
+        everywhere = min(
+            neighbour.has.counts.get(origin, 0) for neighbour in self.neighbours.values()
+        )
         while messages:
             oldest = next(iter(messages))
             if oldest > everywhere:

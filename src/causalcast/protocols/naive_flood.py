@@ -4,6 +4,8 @@ Reliable while the overlay stays connected, and blind to order: the yardstick th
 are measured against, and the one the checks must catch.
 """
 
+from typing import final
+
 from causalcast.core import (
     LinkId,
     Message,
@@ -19,6 +21,7 @@ from causalcast.core import (
 )
 
 
+@final
 class Copy(Message):
     """A publication, one hop further: deliver it and pass it on, if it is new."""
 

@@ -1,7 +1,8 @@
-"""Collects the rows of a run in memory, node by node in the order they happened.
+"""Collects the rows of a run in memory, in the order they happen.
 
-A row is appended as a tuple; columns are made in chunks. `NONE` stands for "no value" in the
-integer columns and becomes null in the file.
+A row is appended as a tuple and nothing else is done, for a simulation may write millions; columns
+are made in chunks, and positions when the run is over: `pos` is how many rows of the same node
+came before. `NONE` stands for "no value" in the integer columns and becomes null in the file.
 """
 
 from typing import Any
@@ -12,8 +13,9 @@ import pyarrow.compute as pc
 from causalcast.trace.schema import EVENTS, KIND_CODE, KINDS, LEVELS
 
 NONE = -1  # node, group and message ids are never negative
-_CHUNK_ROWS = 1 << 17
+_CHUNK_ROWS = 1 << 20
 _NULLABLE = ("message", "group", "peer", "payload_bytes", "metadata_bytes", "value")
+_WRITTEN = [name for name in EVENTS.names if name != "pos"]
 
 
 class Recorder:
@@ -23,8 +25,7 @@ class Recorder:
         wanted = LEVELS[level]
         self.level = level
         self.wants = [kind in wanted for kind in KINDS]
-        self.rows_written: dict[int, int] = {}  # per node: the next `pos`
-        self._rows: list[tuple[int, int, int, int, int, int, int, int, int, int, str | None]] = []
+        self._rows: list[tuple[int, int, int, int, int, int, int, int, int, str | None]] = []
         self._chunks: list[pa.RecordBatch] = []
 
     def add(
@@ -41,31 +42,23 @@ class Recorder:
         note: str | None = None,
     ) -> None:
         """Append one row at `node`, if the level asks for its kind."""
-        if not self.wants[kind]:
-            return
-        pos = self.rows_written.get(node, 0)
-        self.rows_written[node] = pos + 1
-        self._rows.append(
-            (
-                node,
-                pos,
-                at_us,
-                kind,
-                message,
-                group,
-                peer,
-                payload_bytes,
-                metadata_bytes,
-                value,
-                note,
+        if self.wants[kind]:
+            self._rows.append(
+                (
+                    node,
+                    at_us,
+                    kind,
+                    message,
+                    group,
+                    peer,
+                    payload_bytes,
+                    metadata_bytes,
+                    value,
+                    note,
+                )
             )
-        )
-        if len(self._rows) >= _CHUNK_ROWS:
-            self._close_chunk()
-
-    def next_pos(self, node: int) -> int:
-        """The `pos` that the next row of `node` gets."""
-        return self.rows_written.get(node, 0)
+            if len(self._rows) == _CHUNK_ROWS:
+                self._close_chunk()
 
     def table(self) -> pa.Table:
         """All rows in the order `node, pos`."""
@@ -73,8 +66,12 @@ class Recorder:
         if not self._chunks:
             return EVENTS.empty_table()
         table = pa.Table.from_batches(self._chunks).unify_dictionaries().combine_chunks()
-        order = pc.sort_indices(table, sort_keys=[("node", "ascending"), ("pos", "ascending")])
-        return table.take(order)
+        order = pc.sort_indices(table, sort_keys=[("node", "ascending")])  # stable
+        table = table.take(order)
+        runs = pc.run_end_encode(table.column("node").combine_chunks()).run_ends.to_pylist()
+        lengths = [end - start for start, end in zip([0, *runs], runs, strict=False)]
+        positions = pa.concat_arrays([pa.array(range(n), pa.int64()) for n in lengths])
+        return table.add_column(1, EVENTS.field("pos"), positions).cast(EVENTS)
 
     def _close_chunk(self) -> None:
         if self._rows:
@@ -83,10 +80,9 @@ class Recorder:
 
 
 def _columns(rows: list[Any]) -> pa.RecordBatch:
-    by_name = dict(zip(EVENTS.names, zip(*rows, strict=True), strict=True))
     columns = []
-    for field in EVENTS:
-        values = by_name[field.name]
+    for name, values in zip(_WRITTEN, zip(*rows, strict=True), strict=True):
+        field = EVENTS.field(name)
         if field.name == "kind":
             codes = pa.array(values, pa.int32())
             column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
@@ -97,7 +93,7 @@ def _columns(rows: list[Any]) -> pa.RecordBatch:
             if field.name in _NULLABLE:
                 column = pc.if_else(pc.equal(column, NONE), None, column)
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
+    return pa.RecordBatch.from_arrays(columns, schema=EVENTS.remove(1))
 
 
 def code_of(kind: str) -> int:

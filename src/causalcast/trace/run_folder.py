@@ -8,9 +8,10 @@ work for a checker (a node's log is never split over two files here).
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +34,15 @@ class Run:
     groups: pa.Table
     members: pa.Table
     events: pa.Table
+
+
+@dataclass
+class SmallTables:
+    """Who took part, in which groups: everything but the events."""
+
+    nodes: pa.Table
+    groups: pa.Table
+    members: pa.Table
 
 
 def write_run(folder: Path, run: Run) -> None:
@@ -90,17 +100,35 @@ def event_files(folder: Path) -> list[Path]:
     return files
 
 
+def read_small_tables(folder: Path) -> SmallTables:
+    """Nodes, groups and members of a run."""
+    return SmallTables(
+        _read_table(folder / "nodes.parquet", NODES),
+        _read_table(folder / "groups.parquet", GROUPS),
+        _read_table(folder / "members.parquet", MEMBERS),
+    )
+
+
+def check_event_columns(path: Path) -> None:
+    """Look at a file's footer: whole, and with every column of a trace."""
+    try:
+        names = pq.read_schema(path).names
+    except (pa.ArrowException, OSError) as error:
+        first_line = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({first_line})") from None
+    missing = [name for name in EVENTS.names if name not in names]
+    if missing:
+        raise TraceError(f"{path}: column {missing[0]!r} is missing")
+
+
 def read_run(folder: Path) -> Run:
     """Read a whole run into memory and check its shape."""
     header = read_header(folder)
-    small = {
-        name: _read_table(folder / f"{name}.parquet", schema)
-        for name, schema in (("nodes", NODES), ("groups", GROUPS), ("members", MEMBERS))
-    }
+    small = read_small_tables(folder)
     pieces = [_read_table(path, EVENTS) for path in event_files(folder)]
     events = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
     order = pc.sort_indices(events, sort_keys=[("node", "ascending"), ("pos", "ascending")])
-    run = Run(header, small["nodes"], small["groups"], small["members"], events.take(order))
+    run = Run(header, small.nodes, small.groups, small.members, events.take(order))
     check_positions(run.events, folder)
     return run
 
@@ -121,6 +149,33 @@ def logs_of(events: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     for node, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         yield node, events.slice(start, end - start)
         start = end
+
+
+def memberships(founders: list[tuple[int, int]], events: pa.Table) -> pa.Table:
+    """The members table: founders (group, node) from the start, others by their join rows."""
+    changes = events.filter(
+        pc.and_(
+            pc.is_in(events.column("kind").cast(pa.string()), pa.array(["join", "leave"])),
+            pc.is_valid(events.column("group")),
+        )
+    ).select(["node", "pos", "kind", "group"])
+    since = dict.fromkeys(founders, 0)
+    ended: list[tuple[int, int, int, int | None]] = []
+    for change in changes.to_pylist():
+        key = (change["group"], change["node"])
+        if change["kind"] == "join":
+            since[key] = change["pos"]
+        elif key in since:
+            ended.append((*key, since.pop(key), change["pos"]))
+    rows = ended + [(*key, from_pos, None) for key, from_pos in since.items()]
+    return table_of(MEMBERS, sorted(rows, key=lambda row: row[:3]))
+
+
+def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """A table from rows written out as tuples."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _read_table(path: Path, schema: pa.Schema) -> pa.Table:

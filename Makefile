@@ -1,0 +1,64 @@
+# `make demo` and `make test` do all the set-up they need on a machine with Python 3.11+ and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-fast lint format bench compile clean help
+
+help:
+	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
+	@echo "make test      everything the tests need, then the whole test suite"
+	@echo "make test-fast the tests that take a minute"
+	@echo "make lint      types, style, import contracts"
+	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make compile   the simulator and the protocols as C, into build/compiled"
+
+demo: $(VENV)/.demo
+	$(BIN)/causalcast demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not slow and not spark" -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: compile
+	$(BIN)/python benchmarks/run.py
+
+compile: build/compiled/.made
+
+build/compiled/.made: $(VENV)/.dev setup.py $(shell find src -name '*.py')
+	@command -v $${CC:-cc} >/dev/null || \
+		{ echo "make compile needs a C compiler; install one (on Debian: apt install gcc) or set CC"; exit 2; }
+	CAUSALCAST_COMPILE=1 $(BIN)/python setup.py --quiet build --build-base build/mypyc --build-lib build/compiled
+	@touch $@
+	@echo "compiled; use it with PYTHONPATH=build/compiled"
+
+clean:
+	rm -rf $(VENV) build dist demo-run
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "causalcast needs Python 3.11 or later; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,plots]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,plots,dev]'
+	@touch $@

@@ -1,0 +1,89 @@
+"""`causalcast protocols`: what there is, what it promises, needs and costs."""
+
+import argparse
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from causalcast.core.spec import UNITS, Option, ProtocolSpec
+from causalcast.registry import find_protocol, protocol_names
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "protocols",
+        help="list the protocols: what each promises, needs and costs",
+        description="List the protocols: what each promises, needs and costs.",
+        epilog="example: causalcast protocols vector_clock_broadcast",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME_OR_FILE", help="one of them, with options")
+    parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one protocol or all of them."""
+    names = [options.name] if options.name else protocol_names()
+    specs = [find_protocol(name) for name in names]
+    if options.json:
+        print(json.dumps([describe(spec) for spec in specs], indent=2))
+    elif options.name:
+        _print_one(specs[0])
+    else:
+        _print_all(specs)
+    return 0
+
+
+def describe(spec: ProtocolSpec) -> dict[str, Any]:
+    """A protocol's SPEC as plain data."""
+    return {
+        "name": spec.name,
+        "summary": spec.summary,
+        "guarantees": spec.guarantees,
+        "needs": {"overlay": spec.needs.overlay, "links": spec.needs.links},
+        "restart": spec.restart,
+        "cost": spec.cost,
+        "offers": spec.offers,
+        "options": [
+            {
+                "name": option.name,
+                "default": _default(option),
+                "unit": option.unit,
+                "expects": option.expects(),
+                "meaning": option.meaning,
+            }
+            for option in spec.options
+        ],
+    }
+
+
+def _default(option: Option) -> Any:
+    """The default as people write it: in the option's own unit."""
+    if option.unit:
+        assert isinstance(option.default, int)
+        return option.default / UNITS[option.unit]
+    return option.default
+
+
+def _print_all(specs: list[ProtocolSpec]) -> None:
+    table = Table("protocol", "what it does", "promises")
+    for spec in specs:
+        table.add_row(spec.name, spec.summary, ", ".join(spec.guarantees))
+    Console().print(table)
+
+
+def _print_one(spec: ProtocolSpec) -> None:
+    console = Console()
+    console.print(f"[bold]{spec.name}[/bold]  {spec.summary}")
+    console.print(f"promises  {', '.join(spec.guarantees)}")
+    console.print(f"needs     overlay {spec.needs.overlay}, links {spec.needs.links}")
+    console.print(f"restart   {spec.restart}")
+    console.print(f"cost      {spec.cost or 'not stated'}")
+    table = Table("option", "default", "expects", "meaning")
+    for option in spec.options:
+        table.add_row(option.name, str(_default(option)), option.expects(), option.meaning)
+    if spec.options:
+        console.print(table)

@@ -1,0 +1,126 @@
+"""`causalcast report` and `causalcast metrics`: what runs did, for people and for scripts."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+
+REPORT_EPILOG = """
+example:
+  causalcast report RUN --out report.html
+
+The exit code is that of `verify`: 0 fine, 1 violated or incomplete, 2 unusable input.
+"""
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare `report` and `metrics`."""
+    report = subparsers.add_parser(
+        "report",
+        help="write an HTML report on runs",
+        description="Verify runs, measure them, and write one HTML file that opens offline:"
+        " the verdict, counter-examples, plots, tables.",
+        epilog=REPORT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    report.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
+    report.add_argument("--promise", metavar="LIST", help="what the verdict counts, as for verify")
+    report.add_argument("--json", action="store_true", help="print one JSON object")
+    add_spark_options(report)
+    report.set_defaults(run=run_report)
+
+    metrics = subparsers.add_parser(
+        "metrics",
+        help="measure runs: latency, redundancy, waiting, metadata",
+        description="Measure runs by their traces. What a trace does not tell (sends at level"
+        " `deliveries`, for instance) is left out.",
+    )
+    metrics.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    metrics.add_argument("--json", action="store_true", help="print one JSON object")
+    add_spark_options(metrics)
+    metrics.set_defaults(run=run_metrics)
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Verify, measure, write the file."""
+    with needs_pipeline():
+        from causalcast.pipeline.metrics.summary import summary
+        from causalcast.pipeline.report import write_report
+        from causalcast.pipeline.report_data import figures
+        from causalcast.pipeline.session import make_session
+        from causalcast.pipeline.spark_job import check_runs
+        from causalcast.pipeline.tables import read_tables
+        from causalcast.pipeline.verdict import OK, parse_promise, verdict_of
+    promise = parse_promise(options.promise)
+    _look_at_folders(options.runs)
+    with Console(stderr=True).status("checking and measuring"):
+        spark = make_session(options.master, options.remote)
+        checked = check_runs(spark, options.runs)
+        found = [
+            verdict_of(folder, result, promise)
+            for folder, result in zip(options.runs, checked, strict=True)
+        ]
+        tables = read_tables(spark, options.runs)
+        measured = summary(tables, len(found))
+        write_report(options.out, found, measured, figures(tables, len(found)))
+    verdicts = [one.verdict for one in found]
+    if options.json:
+        print(json.dumps({"out": str(options.out), "verdicts": verdicts}))
+    else:
+        print(f"{', '.join(sorted(set(verdicts)))}: {options.out}")
+    return 0 if all(verdict == OK for verdict in verdicts) else 1
+
+
+def run_metrics(options: argparse.Namespace) -> int:
+    """Measure and print."""
+    with needs_pipeline():
+        from causalcast.pipeline.metrics.summary import summary
+        from causalcast.pipeline.session import make_session
+        from causalcast.pipeline.tables import read_tables
+    _look_at_folders(options.runs)
+    with Console(stderr=True).status("measuring"):
+        spark = make_session(options.master, options.remote)
+        measured = summary(read_tables(spark, options.runs), len(options.runs))
+    if options.json:
+        each = [
+            {"run": str(folder), **values}
+            for folder, values in zip(options.runs, measured, strict=True)
+        ]
+        json.dump({"runs": each}, sys.stdout, indent=2)
+        print()
+    else:
+        _print_metrics(options.runs, measured)
+    return 0
+
+
+def _look_at_folders(folders: list[Path]) -> None:
+    """A wrong path is told at once, not after Spark has started."""
+    from causalcast.trace.run_folder import check_event_columns, event_files, read_header
+
+    for folder in folders:
+        read_header(folder)
+        for path in event_files(folder):
+            check_event_columns(path)
+
+
+def _print_metrics(folders: list[Path], measured: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric")
+    for folder in folders:
+        table.add_column(folder.name, justify="right", overflow="fold")
+    for name in measured[0]:
+        values = [of_run[name] for of_run in measured]
+        if any(value is not None for value in values):
+            table.add_row(name, *map(_shown, values))
+    Console(highlight=False).print(table)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,162 @@
+"""`causalcast verify`: judge runs by their traces."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from causalcast.pipeline.check_run import Checked
+    from causalcast.pipeline.verdict import PropertyResult, Verdict
+
+RUNS_IN_FULL = 5  # with more, only those that are not fine are shown in full
+DRAWN = 2  # diagrams per property
+
+EPILOG = """
+examples:
+  causalcast verify RUN                        all six properties, on Spark in this process
+  causalcast verify RUN --local                the same without Spark, for small runs
+  causalcast verify runs/* --json              many runs in one job, for scripts
+  causalcast verify RUN --promise promised     count only what the run promised
+  causalcast verify RUN --promise fifo_order,no_duplication
+
+exit code: 0 fine; 1 a counted property is violated, or a run is incomplete; 2 unusable input
+"""
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare `verify`."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="judge runs by their traces",
+        description="Check runs against the six properties: no creation, no duplication,"
+        " validity, agreement, FIFO order and causal order. Every property is checked and"
+        " reported; the verdict counts what the run promised, and causal order.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    parser.add_argument(
+        "--promise",
+        metavar="LIST",
+        help="what the verdict counts: `promised` (what the run promised, nothing else)"
+        " or properties separated by commas",
+    )
+    parser.add_argument("--local", action="store_true", help="check in this process, without Spark")
+    add_spark_options(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, print, and say by the exit code whether all is well."""
+    with needs_pipeline():
+        from causalcast.pipeline import verdict as verdicts
+    if options.local and (options.master or options.remote):
+        raise ConfigError("--local runs without Spark: leave out --master and --remote")
+    promise = verdicts.parse_promise(options.promise)
+    started = time.perf_counter()
+    checked = _check(options)
+    found = [
+        verdicts.verdict_of(folder, result, promise)
+        for folder, result in zip(options.runs, checked, strict=True)
+    ]
+    seconds = time.perf_counter() - started
+    if options.json:
+        json.dump(verdicts.to_json(found, seconds), sys.stdout, indent=2)
+        print()
+    else:
+        _print(found, seconds)
+    return 0 if all(one.verdict == verdicts.OK for one in found) else 1
+
+
+def _check(options: argparse.Namespace) -> "list[Checked]":
+    with needs_pipeline():
+        from causalcast.pipeline.check_run import check_folder
+        from causalcast.pipeline.spark_job import check_runs
+    from causalcast.pipeline.session import make_session
+    from causalcast.trace.run_folder import event_files, read_header
+
+    for folder in options.runs:  # a wrong path is told at once, not after Spark has started
+        read_header(folder)
+        event_files(folder)
+    with Console(stderr=True).status(f"checking {len(options.runs)} run(s)"):
+        if options.local:
+            return [check_folder(folder) for folder in options.runs]
+        return check_runs(make_session(options.master, options.remote), options.runs)
+
+
+def _print(found: "list[Verdict]", seconds: float) -> None:
+    console = Console(highlight=False)
+    in_full = [one for one in found if len(found) <= RUNS_IN_FULL or one.verdict != "ok"]
+    for one in in_full[:RUNS_IN_FULL]:
+        _print_one(console, one)
+    if len(found) > 1:
+        counts = {name: sum(one.verdict == name for one in found) for name in _COLOURS}
+        said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        console.print(f"{len(found)} runs: {said}", soft_wrap=True)
+        for one in in_full[RUNS_IN_FULL:]:
+            console.print(f"  {one.verdict}: {escape(str(one.folder))}", soft_wrap=True)
+    total = sum(one.counts.deliveries for one in found)
+    console.print(f"{total:,} deliveries checked in {seconds:.1f} s", style="dim")
+
+
+_COLOURS = {"ok": "green", "violated": "red", "incomplete": "yellow", "pending": "yellow"}
+
+
+def _print_one(console: Console, one: "Verdict") -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("property", "promised", "result"):
+        table.add_column(title)
+    for result in one.results:
+        table.add_row(result.name, _promised(result), _result(result))
+    name = one.header.protocol or one.header.world
+    console.print(f"[bold]{escape(str(one.folder))}[/]  ({escape(name)})", soft_wrap=True)
+    console.print(table)
+    for result in one.results:
+        _print_examples(console, one, result)
+    colour = _COLOURS[one.verdict]
+    console.print(
+        f"verdict: [bold {colour}]{one.verdict}[/]  "
+        f"({one.counts.nodes:,} nodes, {one.counts.publications:,} publications,"
+        f" {one.counts.deliveries:,} deliveries)\n",
+        soft_wrap=True,
+    )
+
+
+def _promised(result: "PropertyResult") -> str:
+    if result.promised_as is None:
+        return "counted" if result.counted else "–"
+    return "yes" if result.promised_as == result.name else result.promised_as
+
+
+def _result(result: "PropertyResult") -> str:
+    colour = _COLOURS[result.status]
+    if result.status == "ok":
+        return f"[{colour}]ok[/]"
+    where = "node" if result.nodes == 1 else "nodes"
+    return f"[{colour}]{result.status}[/]: {result.violations:,} at {result.nodes:,} {where}"
+
+
+def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") -> None:
+    from causalcast.pipeline import counter_example
+
+    if not result.examples:
+        return
+    console.print(f"\n[bold]{result.name}[/]")
+    for place, finding in enumerate(result.examples):
+        said = escape(counter_example.sentence(finding, one.names))
+        console.print(f"  {said}", soft_wrap=True)
+        if place < DRAWN and result.name == "causal_order" and finding.chain:
+            drawing = counter_example.draw(counter_example.steps_of(finding, one.folder), one.names)
+            for line in drawing.splitlines():
+                console.print(f"      {escape(line)}", soft_wrap=True)

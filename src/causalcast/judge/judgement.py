@@ -1,0 +1,44 @@
+"""What the judge says about a run: per property the violations, and what is merely pending."""
+
+from dataclasses import dataclass
+
+from causalcast.trace.schema import GUARANTEES
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing that must not be, and where it happened."""
+
+    guarantee: str
+    kind: str
+    """no_creation: `unpublished`, `wrong_group`, `not_a_member`, `before_publish`, `cycle`;
+    no_duplication: `repeated`; validity and agreement: `missing`; order: `inversion` (the cause
+    came later) or `gap` (it never came)."""
+    node: int
+    message: int
+    pos: int | None = None
+    """The row of `node` that shows it; none where a row is missing."""
+    cause: int | None = None
+    chain: tuple[int, ...] = ()
+    """Causal order: cause, …, effect, each a direct cause of the next."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All violations of a run, by guarantee."""
+
+    violations: dict[str, list[Violation]]
+    pending: frozenset[str]
+    """Guarantees about the end of a run whose end has not come: what is missing may still come."""
+
+    def broken(self, guarantee: str) -> bool:
+        """Whether the run definitely violates `guarantee`."""
+        return bool(self.violations[guarantee]) and guarantee not in self.pending
+
+    def all_broken(self) -> list[str]:
+        """Every guarantee the run definitely violates."""
+        return [guarantee for guarantee in GUARANTEES if self.broken(guarantee)]
+
+    def blamed(self, guarantee: str) -> set[int]:
+        """The nodes at which `guarantee` is violated or pending."""
+        return {violation.node for violation in self.violations[guarantee]}

@@ -1,0 +1,121 @@
+"""A run as plain Python: every log as a list, every publication as a bit in an integer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from causalcast.errors import TraceError
+from causalcast.trace.run_folder import Run
+
+ORIGIN_SHIFT = 32
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the judge needs of one event; its place in the log is its `pos`."""
+
+    kind: str
+    message: int | None
+    group: int | None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One published message."""
+
+    id: int
+    origin: int
+    group: int
+    pos: int
+    bit: int
+
+
+@dataclass(frozen=True)
+class Membership:
+    """`node` belongs to `group` while `start <= pos < end`; late if it came during the run."""
+
+    node: int
+    group: int
+    start: int
+    end: int | None
+    late: bool
+
+    def covers(self, pos: int) -> bool:
+        """Whether a row at `pos` happened while it was a member."""
+        return self.start <= pos and (self.end is None or pos < self.end)
+
+
+class RunFacts:
+    """Logs, publications and memberships of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.header = run.header
+        self.logs: dict[int, list[Row]] = {node: [] for node in run.nodes["node"].to_pylist()}
+        self.at_us: dict[int, int] = {}
+        self._read_logs(run)
+        self.publications: dict[int, Publication] = {}
+        self._number_publications()
+        self.memberships: dict[int, list[Membership]] = {node: [] for node in self.logs}
+        self._read_memberships(run)
+
+    def _read_logs(self, run: Run) -> None:
+        names = ("node", "pos", "kind", "message", "group", "at_us")
+        columns = [run.events[name].to_pylist() for name in names]
+        for node, pos, kind, message, group, at_us in zip(*columns, strict=True):
+            if node not in self.logs:
+                raise TraceError(f"node {node} has a log but does not stand in nodes.parquet")
+            log = self.logs[node]
+            if pos != len(log):
+                raise TraceError(f"the log of node {node} has a gap or repeats a position")
+            if kind in ("publish", "deliver") and (message is None or group is None):
+                raise TraceError(f"node {node}, pos {pos}: a {kind} without message or group")
+            if kind == "publish":
+                self.at_us[message] = at_us
+            log.append(Row(kind, message, group))
+
+    def _number_publications(self) -> None:
+        """Give each publication a bit, in order of time: causes then mostly have lower bits."""
+        found = [
+            (self.at_us[row.message], row.message, node, row.group, pos)
+            for node, log in self.logs.items()
+            for pos, row in enumerate(log)
+            if row.kind == "publish" and row.message is not None and row.group is not None
+        ]
+        for place, (_, message, node, group, pos) in enumerate(sorted(found)):
+            if message in self.publications or message >> ORIGIN_SHIFT != node:
+                raise TraceError(f"node {node}, pos {pos}: cannot publish message {message}")
+            self.publications[message] = Publication(message, node, group, pos, 1 << place)
+        self.by_place = list(self.publications.values())
+
+    def _read_memberships(self, run: Run) -> None:
+        columns = [
+            run.members[name].to_pylist() for name in ("group", "node", "from_pos", "to_pos")
+        ]
+        for group, node, start, end in zip(*columns, strict=True):
+            if node not in self.logs:
+                raise TraceError(f"member {node} does not stand in nodes.parquet")
+            log = self.logs[node]
+            joined_here = (
+                start < len(log) and log[start].kind == "join" and log[start].group in (group, None)
+            )
+            late = start > 0 or joined_here
+            self.memberships[node].append(Membership(node, group, start, end, late))
+
+    def in_bits(self, bits: int) -> Iterator[Publication]:
+        """The publications of a bit set, oldest first."""
+        while bits:
+            lowest = bits & -bits
+            yield self.by_place[lowest.bit_length() - 1]
+            bits ^= lowest
+
+    def is_down_at_the_end(self, node: int) -> bool:
+        """Whether `node` crashed and did not come back."""
+        changes = [row.kind for row in self.logs[node] if row.kind in ("crash", "recover")]
+        return bool(changes) and changes[-1] == "crash"
+
+    def final_membership(self, node: int, group: int) -> Membership | None:
+        """The membership of `node` in `group` that lasts beyond its last row."""
+        end_of_log = len(self.logs[node])
+        for membership in self.memberships[node]:
+            if membership.group == group and membership.covers(end_of_log):
+                return membership
+        return None

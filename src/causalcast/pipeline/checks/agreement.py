@@ -1,0 +1,71 @@
+"""Agreement: what one correct member delivered, every correct member that is owed it has.
+
+Correct = up at the end and still a member. Two steps, because it speaks about all logs at once:
+each piece of the run says which publications its correct members delivered and which they lack;
+only if something was delivered somewhere and lacks elsewhere, a second look names the nodes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from causalcast.pipeline.checks.finding import EXAMPLES_PER_LOG, Finding, first_few
+from causalcast.pipeline.log_view import LogView
+from causalcast.pipeline.logs import Bools
+
+NAME = "agreement"
+WORDS = {"missing": "never delivered a message that another correct member delivered"}
+
+
+@dataclass
+class Tally:
+    """Per publication: some correct member delivered it; some correct member lacks it."""
+
+    delivered: Bools
+    lacking: Bools
+
+    @staticmethod
+    def empty(publications: int) -> "Tally":
+        """Nothing delivered, nothing lacking."""
+        return Tally(np.zeros(publications, np.bool_), np.zeros(publications, np.bool_))
+
+    def add(self, log: LogView) -> None:
+        """Count one log."""
+        for owed, of_group in _final(log):
+            self.delivered |= of_group & (log.delivered < log.rows)
+            self.lacking |= owed & (log.got >= log.rows)
+
+    def broken(self) -> Bools:
+        """Publications that some correct member delivered and another one lacks."""
+        return self.delivered & self.lacking
+
+
+def total(tallies: Iterable[Tally], publications: int) -> Tally:
+    """The tallies of all pieces together."""
+    result = Tally.empty(publications)
+    for tally in tallies:
+        result.delivered |= tally.delivered
+        result.lacking |= tally.lacking
+    return result
+
+
+def find(log: LogView, broken: Bools) -> list[Finding]:
+    """What this log lacks of the `broken` publications."""
+    lacking = np.zeros(len(broken), np.bool_)
+    for owed, _ in _final(log):
+        lacking |= owed & (log.got >= log.rows) & broken
+    places = np.flatnonzero(lacking)
+    found = [
+        Finding(NAME, "missing", log.node, int(log.graph.publications.message[m]))
+        for m in places[:EXAMPLES_PER_LOG]
+    ]
+    return first_few(found, len(places))
+
+
+def _final(log: LogView) -> list[tuple[Bools, Bools]]:
+    """Per membership that lasts: what it is owed, and all of that group; none if it is down."""
+    if log.down_at_the_end:
+        return []
+    groups = log.graph.publications.group
+    return [(log.owed(m), groups == m.group) for m in log.final_memberships()]

@@ -1,0 +1,189 @@
+"""Event files as arrays: whole logs of some nodes, one after the other, checked on the way in.
+
+The row with `pos` i of a log is its i-th row here, so positions are not kept.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from causalcast.errors import TraceError
+from causalcast.trace.schema import EVENTS, KIND_CODE
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+PUBLISH = KIND_CODE["publish"]
+DELIVER = KIND_CODE["deliver"]
+CRASH = KIND_CODE["crash"]
+RECOVER = KIND_CODE["recover"]
+JOIN = KIND_CODE["join"]
+NONE = -1  # stands for null: ids are never negative
+COLUMNS = ("node", "pos", "at_us", "kind", "message", "group")
+
+
+@dataclass
+class Logs:
+    """The rows of several nodes; `starts[i]:starts[i + 1]` is the log of `nodes[i]`."""
+
+    nodes: Ints
+    starts: Ints
+    kind: npt.NDArray[np.int8]
+    message: Ints
+    group: npt.NDArray[np.int32]
+    at_us: Ints
+
+    def bounds(self) -> Iterator[tuple[int, int, int]]:
+        """Node, first row and end of each log."""
+        ends = self.starts[1:].tolist()
+        yield from zip(self.nodes.tolist(), self.starts[:-1].tolist(), ends, strict=True)
+
+    def deliveries(self) -> int:
+        """How many `deliver` rows there are."""
+        return int(np.count_nonzero(self.kind == DELIVER))
+
+
+def read_logs(path: Path) -> Logs:
+    """The logs of one event file."""
+    try:
+        file = pq.ParquetFile(path)
+        present = [name for name in COLUMNS if name in file.schema_arrow.names]
+        table = file.read(columns=present, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
+    return logs_of_table(table, str(path))
+
+
+def files_hold_whole_logs(files: Sequence[Path]) -> bool:
+    """Whether no log is spread over two files, as far as the files' own statistics tell."""
+    ranges = sorted(r for path in files for r in [_node_range(path)] if r is not None)
+    return all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+
+
+def rows_in(files: Sequence[Path]) -> int:
+    """How many events the files hold."""
+    return sum(_footer(path).num_rows for path in files)
+
+
+def _node_range(path: Path) -> tuple[int, int] | None:
+    """Lowest and highest node of a file, or everything if it does not say; none if it is empty."""
+    footer = _footer(path)
+    if footer.num_rows == 0:
+        return None
+    if "node" not in footer.schema.names:
+        raise TraceError(f"{path}: column 'node' is missing")
+    column = footer.schema.names.index("node")
+    parts = [footer.row_group(i).column(column).statistics for i in range(footer.num_row_groups)]
+    if not all(part is not None and part.has_min_max for part in parts):
+        return (0, np.iinfo(np.int32).max)
+    return (min(part.min for part in parts), max(part.max for part in parts))
+
+
+def _footer(path: Path) -> Any:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
+
+
+def logs_of_table(table: pa.Table, where: str) -> Logs:
+    """The logs of a table of events, sorted if they are not, or a `TraceError` naming `where`."""
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise TraceError(f"{where}: column {missing[0]!r} is missing")
+    node, pos = _plain(table, "node", where), _plain(table, "pos", where)
+    if not _is_sorted(node, pos):
+        table = table.take(np.lexsort((pos, node)))
+        node, pos = _plain(table, "node", where), _plain(table, "pos", where)
+    changes = np.flatnonzero(node[1:] != node[:-1]) + 1
+    starts = np.concatenate(([0], changes, [len(node)])) if len(node) else np.zeros(1, np.int64)
+    logs = Logs(
+        nodes=node[starts[:-1]].astype(np.int64),
+        starts=starts.astype(np.int64),
+        kind=_kinds(table, where),
+        message=_nullable(table, "message", where),
+        group=_nullable(table, "group", where),
+        at_us=_plain(table, "at_us", where),
+    )
+    _check_positions(logs, pos, where)
+    _check_ids(logs, where)
+    return logs
+
+
+def _is_sorted(node: Any, pos: Any) -> bool:
+    same = node[1:] == node[:-1]
+    return bool(np.all((node[1:] > node[:-1]) | (same & (pos[1:] > pos[:-1]))))
+
+
+def _check_positions(logs: Logs, pos: Any, where: str) -> None:
+    lengths = np.diff(logs.starts)
+    wanted = np.arange(len(pos)) - np.repeat(logs.starts[:-1], lengths)
+    wrong = np.flatnonzero(pos != wanted)
+    if len(wrong):
+        log = int(np.searchsorted(logs.starts, wrong[0], side="right")) - 1
+        raise TraceError(
+            f"{where}: the log of node {logs.nodes[log]} has a gap or repeats a position"
+            f" (pos {pos[wrong[0]]} where {wanted[wrong[0]]} was expected)"
+        )
+
+
+def _check_ids(logs: Logs, where: str) -> None:
+    """Publish and deliver rows name a message and a group."""
+    named = (logs.message >= 0) & (logs.group >= 0)
+    wrong = np.flatnonzero(((logs.kind == PUBLISH) | (logs.kind == DELIVER)) & ~named)
+    if len(wrong):
+        log = int(np.searchsorted(logs.starts, wrong[0], side="right")) - 1
+        kind = "publish" if logs.kind[wrong[0]] == PUBLISH else "deliver"
+        raise TraceError(
+            f"{where}: node {logs.nodes[log]}, pos {wrong[0] - logs.starts[log]}:"
+            f" a {kind} without message or group"
+        )
+
+
+def _plain(table: pa.Table, name: str, where: str) -> Any:
+    column = table.column(name)
+    if column.null_count:
+        raise TraceError(f"{where}: column {name!r} has nulls")
+    return _typed(column, name, where).to_numpy()
+
+
+def _nullable(table: pa.Table, name: str, where: str) -> Any:
+    column = _typed(table.column(name), name, where)
+    return (column.fill_null(NONE) if column.null_count else column).to_numpy()
+
+
+def _typed(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    wanted = EVENTS.field(name).type
+    try:
+        return column if column.type == wanted else column.cast(wanted)
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(f"{where}: column {name!r} has the wrong type ({error})") from None
+
+
+def _kinds(table: pa.Table, where: str) -> npt.NDArray[np.int8]:
+    """The kind of each row as its code; strings are looked up once per dictionary, not per row."""
+    column = table.column("kind")
+    if column.null_count:
+        raise TraceError(f"{where}: column 'kind' has nulls")
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column)
+    pieces = [np.zeros(0, np.int8)]
+    for chunk in column.chunks:
+        names = chunk.dictionary.to_pylist()
+        used = set(np.unique(chunk.indices.to_numpy()).tolist())
+        for place in used:
+            if names[place] not in KIND_CODE:
+                raise TraceError(f"{where}: unknown kind {names[place]!r}")
+        codes = np.array([KIND_CODE.get(name, NONE) for name in names], np.int8)
+        pieces.append(codes[chunk.indices.to_numpy()] if names else np.zeros(0, np.int8))
+    return np.concatenate(pieces)

@@ -1,0 +1,239 @@
+"""One HTML file about one or more runs: the verdict first, then plots, then tables.
+
+Everything is inside the file, so that it opens offline and can be mailed.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from causalcast.errors import ConfigError
+from causalcast.pipeline import counter_example, plots
+from causalcast.pipeline.report_data import Figures
+from causalcast.pipeline.verdict import OK, PropertyResult, Verdict
+from causalcast.version import VERSION
+
+RUNS_IN_FULL = 12
+NODES_SHOWN = 200
+SENTENCE = {
+    "ok": "Everything that counts holds.",
+    "violated": "A property that counts is violated.",
+    "incomplete": "The run did not reach its end; nothing that counts is violated so far.",
+}
+# What people call the metrics, and how many digits matter.
+METRICS = {
+    "deliveries_per_second": ("deliveries per second", ",.0f", ""),
+    "latency_mean_ms": ("mean latency", ",.2f", " ms"),
+    "latency_p50_ms": ("median latency", ",.2f", " ms"),
+    "latency_p95_ms": ("95 % within", ",.2f", " ms"),
+    "latency_p99_ms": ("99 % within", ",.2f", " ms"),
+    "latency_max_ms": ("longest latency", ",.2f", " ms"),
+    "redundancy": ("redundancy (RMR)", ".3f", ""),
+    "held_share": ("held back", ".1%", ""),
+    "wait_mean_ms": ("mean wait when held", ",.2f", " ms"),
+    "wait_max_ms": ("longest wait", ",.2f", " ms"),
+    "metadata_mean_bytes": ("metadata per message", ",.1f", " B"),
+    "metadata_max_bytes": ("largest metadata", ",.0f", " B"),
+    "payload_sent_bytes": ("payload sent", ",.0f", " B"),
+    "metadata_sent_bytes": ("metadata sent", ",.0f", " B"),
+    "hops_mean": ("mean hops", ".2f", ""),
+    "hops_max": ("most hops", ",.0f", ""),
+}
+
+
+def write_report(
+    path: Path,
+    verdicts: Sequence[Verdict],
+    metrics: Sequence[dict[str, Any]],
+    figures: Sequence[Figures],
+) -> None:
+    """Write the report on some runs."""
+    parts = [_head(verdicts)]
+    if len(verdicts) > 1:
+        parts.append(_overview(verdicts, metrics))
+    for verdict, values, figure in list(zip(verdicts, metrics, figures, strict=True))[
+        :RUNS_IN_FULL
+    ]:
+        parts.append(_run(verdict, values, figure, alone=len(verdicts) == 1))
+    parts.append(f"<footer>causalcast {escape(VERSION)}</footer></main></html>\n")
+    try:
+        path.write_text("\n".join(parts), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {path}: cannot be written ({error.strerror})") from None
+
+
+def _head(verdicts: Sequence[Verdict]) -> str:
+    style = files("causalcast.pipeline").joinpath("report.css").read_text()
+    title = verdicts[0].folder.name if len(verdicts) == 1 else f"{len(verdicts)} runs"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} – causalcast</title><style>{style}</style></head><body><main>"
+        f"<h1>{escape(title)}</h1>"
+    )
+
+
+def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        [
+            escape(verdict.folder.name),
+            f'<b class="{verdict.verdict}">{verdict.verdict}</b>',
+            escape(verdict.header.protocol or verdict.header.world),
+            f"{verdict.counts.nodes:,}",
+            f"{verdict.counts.deliveries:,}",
+            _value("latency_p50_ms", values.get("latency_p50_ms")) or "–",
+        ]
+        for verdict, values in zip(verdicts, metrics, strict=True)
+    ]
+    titles = ["run", "verdict", "protocol", "nodes", "deliveries", "median latency"]
+    more = (
+        f'<p class="soft">Only the first {RUNS_IN_FULL} follow in full.</p>'
+        if len(verdicts) > RUNS_IN_FULL
+        else ""
+    )
+    return _table(titles, rows, numbers={3, 4, 5}) + more
+
+
+def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: bool) -> str:
+    parts = [] if alone else [f"<h2>{escape(verdict.folder.name)}</h2>"]
+    parts += [_about(verdict), _verdict(verdict), _properties(verdict)]
+    parts += [_examples(verdict, result) for result in verdict.results if result.examples]
+    parts += [_metrics(metrics), *_plots(verdict, figures), _nodes(verdict, figures)]
+    if verdict.header.scenario:
+        scenario = escape(verdict.header.scenario)
+        parts.append(f"<details><summary>scenario</summary><pre>{scenario}</pre></details>")
+    return "\n".join(parts)
+
+
+def _about(verdict: Verdict) -> str:
+    header = verdict.header
+    said = [
+        header.protocol and f"protocol {header.protocol}",
+        f"{header.world} run",
+        header.overlay and f"overlay {header.overlay}",
+        None if header.seed is None else f"seed {header.seed}",
+        header.started_at and f"started {header.started_at}",
+        *(f"{name} {value}" for name, value in header.options.items()),
+    ]
+    faults = [f"{count:,} × {name.replace('_', ' ')}" for name, count in header.faults.items()]
+    lines = [" · ".join(part for part in said if part)]
+    if faults:
+        lines.append("fired: " + " · ".join(faults))
+    return "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
+
+
+def _verdict(verdict: Verdict) -> str:
+    counts = verdict.counts
+    size = (
+        f"{counts.nodes:,} nodes, {counts.publications:,} publications,"
+        f" {counts.deliveries:,} deliveries"
+    )
+    return (
+        f'<div class="verdict {verdict.verdict}"><strong>{verdict.verdict}</strong>'
+        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>'
+    )
+
+
+def _properties(verdict: Verdict) -> str:
+    rows = []
+    for result in verdict.results:
+        nodes = "1 node" if result.nodes == 1 else f"{result.nodes:,} nodes"
+        found = "" if result.status == OK else f"{result.violations:,} at {nodes}"
+        promised = result.promised_as or ("counted" if result.counted else "–")
+        rows.append(
+            [
+                result.name.replace("_", " "),
+                "yes" if promised == result.name else escape(promised.replace("_", " ")),
+                f'<b class="{result.status}">{result.status}</b>',
+                found,
+            ]
+        )
+    return _table(["property", "promised", "result", "found"], rows)
+
+
+def _examples(verdict: Verdict, result: PropertyResult) -> str:
+    parts = [f"<h3>{result.name.replace('_', ' ').capitalize()}: what happened</h3>"]
+    for place, finding in enumerate(result.examples):
+        parts.append(f"<p>{escape(counter_example.sentence(finding, verdict.names))}.</p>")
+        if place == 0 and result.name == "causal_order" and finding.chain:
+            steps = counter_example.steps_of(finding, verdict.folder)
+            parts.append(f"<pre>{escape(counter_example.draw(steps, verdict.names))}</pre>")
+    return "\n".join(parts)
+
+
+def _metrics(metrics: dict[str, Any]) -> str:
+    cells = [
+        f"<div><dt>{METRICS[name][0]}</dt><dd>{shown}</dd></div>"
+        for name in METRICS
+        if (shown := _value(name, metrics.get(name))) is not None
+    ]
+    return f"<h3>Measured</h3><dl>{''.join(cells)}</dl>" if cells else ""
+
+
+def _value(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    _, form, unit = METRICS[name]
+    return f"{value:{form}}{unit}"
+
+
+def _plots(verdict: Verdict, figures: Figures) -> Iterable[str]:
+    drawn = [
+        (
+            "Latency",
+            "From publishing to delivering at another node; the line is the share within.",
+            plots.latency_plot(figures),
+        ),
+        ("Over time", "Own deliveries included.", plots.over_time_plot(figures)),
+        (
+            "Held back, and superfluous copies",
+            "Per node, as a share of its deliveries.",
+            plots.nodes_plot(figures, verdict.names),
+        ),
+        (
+            "Who was down, who came and went",
+            "Red: down, a cross if for good. Triangles: joins and leaves.",
+            plots.timeline_plot(figures, verdict.names),
+        ),
+    ]
+    for title, caption, svg in drawn:
+        if svg is not None:
+            text = f"<figcaption>{escape(caption)}</figcaption>"
+            yield f"<h3>{escape(title)}</h3><figure>{svg}{text}</figure>"
+
+
+def _nodes(verdict: Verdict, figures: Figures) -> str:
+    down = set(verdict.down)
+    rows = [
+        [
+            escape(verdict.names.node(node.node)) + (" (down)" if node.node in down else ""),
+            f"{node.published:,}",
+            f"{node.delivered:,}",
+            f"{node.held:,}",
+            f"{node.duplicates:,}",
+            "–" if node.latency_p50_ms is None else f"{node.latency_p50_ms:,.2f}",
+        ]
+        for node in figures.nodes[:NODES_SHOWN]
+    ]
+    titles = ["node", "published", "delivered", "held", "copies", "median latency, ms"]
+    more = len(figures.nodes) - len(rows)
+    note = f'<p class="soft">and {more:,} more nodes</p>' if more > 0 else ""
+    return "<h3>Nodes</h3>" + _table(titles, rows, numbers={1, 2, 3, 4, 5}) + note
+
+
+def _table(titles: list[str], rows: list[list[str]], numbers: Iterable[int] = ()) -> str:
+    right = set(numbers)
+
+    def cell(tag: str, place: int, text: str) -> str:
+        kind = ' class="number"' if place in right else ""
+        return f"<{tag}{kind}>{text}</{tag}>"
+
+    head = "".join(cell("th", place, title) for place, title in enumerate(titles))
+    body = "".join(
+        f"<tr>{''.join(cell('td', place, text) for place, text in enumerate(row))}</tr>"
+        for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>'

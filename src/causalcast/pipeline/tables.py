@@ -1,0 +1,91 @@
+"""Traces as DataFrames: publishes, deliveries, sends, crashes, of one run or thousands.
+
+Every table has a column `run`, the run's place in the list that was asked for. Reading is here and
+nowhere else; metrics are DataFrame in, DataFrame out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causalcast.pipeline.checks.finding import Finding, findings_batch
+from causalcast.trace.run_folder import event_files, read_header
+
+# The columns of a trace as Spark reads them; given, so that Spark opens no file to find out.
+EVENT_COLUMNS = (
+    "node int, pos long, at_us long, kind string, message long, group int, peer int,"
+    " payload_bytes int, metadata_bytes int, value long, note string"
+)
+
+RUNS_IN_AN_EXPRESSION = 64  # more become a table: an expression of thousands would not compile
+
+
+@dataclass
+class Tables:
+    """The events of some runs, and what is usually asked of them."""
+
+    events: Any
+
+    def of_kind(self, *kinds: str) -> Any:
+        """The rows of some kinds."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self.events.where(F.col("kind").isin(*kinds))
+
+    @property
+    def publishes(self) -> Any:
+        """One row per publication."""
+        return self.of_kind("publish")
+
+    @property
+    def deliveries(self) -> Any:
+        """One row per delivery; the origin's own are marked by `own`."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        own = F.shiftright("message", 32) == F.col("node")
+        return self.of_kind("deliver").withColumn("own", own)
+
+    @property
+    def sends(self) -> Any:
+        """One row per frame that left a node."""
+        return self.of_kind("send")
+
+    @property
+    def changes(self) -> Any:
+        """Crashes, recoveries, joins and leaves."""
+        return self.of_kind("crash", "recover", "join", "leave")
+
+
+def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
+    """The events of the runs in `folders`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    paths, places = [], []
+    for place, folder in enumerate(folders):
+        read_header(folder)
+        paths += [str(path.resolve()) for path in event_files(folder)]
+        # As Spark spells it: percent-encoded, and with one slash where a URI has three.
+        places.append((folder.resolve().as_uri().removeprefix("file://"), place))
+    file = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+    events = (
+        spark.read.schema(EVENT_COLUMNS)
+        .parquet(*paths)
+        .withColumn("folder", F.regexp_extract(file, "^(.*)/events/[^/]+$", 1))
+    )
+    if len(places) <= RUNS_IN_AN_EXPRESSION:
+        run = F.create_map(*(F.lit(part) for pair in places for part in pair))[F.col("folder")]
+        events = events.withColumn("run", run)
+    else:
+        by_folder = spark.createDataFrame(places, "folder string, run int")
+        events = events.join(F.broadcast(by_folder), "folder")
+    events = events.drop("folder")
+    return Tables(events)
+
+
+def violations_table(spark: Any, findings: dict[str, list[Finding]]) -> Any:
+    """Findings of many runs as one DataFrame, for queries and for keeping."""
+    import pyarrow as pa
+
+    batches = [findings_batch(run, found) for run, found in findings.items()]
+    return spark.createDataFrame(pa.Table.from_batches(batches))

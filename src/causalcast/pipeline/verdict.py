@@ -1,0 +1,203 @@
+"""What a run promised against what was found: the summary people and scripts read.
+
+All six properties are always reported. The verdict counts what the run promised and causal order,
+unless the caller says otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causalcast.errors import ConfigError
+from causalcast.pipeline.check_run import Checked, Counts
+from causalcast.pipeline.checks.finding import Finding
+from causalcast.trace.run_folder import read_header, read_small_tables
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
+
+OK, VIOLATED, INCOMPLETE, PENDING = "ok", "violated", "incomplete", "pending"
+ABOUT_THE_END = ("validity", "agreement")  # what is missing may still come if the end has not
+EXAMPLES = 5
+
+
+@dataclass
+class Names:
+    """How people call nodes and groups."""
+
+    nodes: dict[int, str]
+    groups: dict[int, str]
+
+    def node(self, node: int) -> str:
+        """The name of a node, or its number."""
+        return self.nodes.get(node) or f"node {node}"
+
+    @staticmethod
+    def message(message: int) -> str:
+        """A message as origin:number."""
+        return f"{message >> 32}:{message & 0xFFFFFFFF}"
+
+
+@dataclass
+class PropertyResult:
+    """One of the six properties in one run."""
+
+    name: str
+    promised_as: str | None
+    """The guarantee that promises it: its name, a weaker form, or none."""
+    counted: bool
+    status: str
+    violations: int
+    nodes: int
+    examples: list[Finding]
+
+
+@dataclass
+class Verdict:
+    """What is to be said about one run."""
+
+    folder: Path
+    header: RunHeader
+    names: Names
+    verdict: str
+    results: list[PropertyResult]
+    counts: Counts
+    down: list[int]
+
+
+def parse_promise(text: str | None) -> list[str] | None:
+    """`--promise`: none (promises and causal order), `promised`, or a list of properties."""
+    if text is None or text == "promised":
+        return None if text is None else []
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        if name not in GUARANTEES and name not in WEAKER_FORMS:
+            raise ConfigError(
+                f"--promise: unknown property {name!r}, expected 'promised' or some of"
+                f" {', '.join(GUARANTEES)}"
+            )
+    if not chosen:
+        raise ConfigError("--promise: the list is empty")
+    return chosen
+
+
+def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None) -> Verdict:
+    """The verdict about the run in `folder`; `promise` as `parse_promise` gives it."""
+    header = read_header(folder)
+    small = read_small_tables(folder)
+    names = Names(
+        dict(zip(small.nodes["node"].to_pylist(), small.nodes["name"].to_pylist(), strict=True)),
+        dict(zip(small.groups["group"].to_pylist(), small.groups["name"].to_pylist(), strict=True)),
+    )
+    promised = promise or header.guarantees
+    results = [
+        _result(name, checked, header, promised, also_counted=promise is None)
+        for name in GUARANTEES
+    ]
+    if any(r.counted and r.status == VIOLATED for r in results):
+        verdict = VIOLATED
+    elif not header.complete:
+        verdict = INCOMPLETE
+    else:
+        verdict = OK
+    return Verdict(folder, header, names, verdict, results, checked.counts, checked.down)
+
+
+def _result(
+    name: str, checked: Checked, header: RunHeader, promised: list[str], also_counted: bool
+) -> PropertyResult:
+    promised_as = _promised_as(name, promised)
+    found = [finding for finding in checked.findings if finding.guarantee == name]
+    the_end_has_not_come = name in ABOUT_THE_END and not header.complete
+    waits_for_recovery = promised_as == "agreement_after_recovery" and bool(checked.down)
+    if not found:
+        status = OK
+    elif the_end_has_not_come or waits_for_recovery:
+        status = PENDING
+    else:
+        status = VIOLATED
+    counted = promised_as is not None or (also_counted and name == "causal_order")
+    total = sum(1 + finding.further for finding in found)
+    nodes = len({finding.node for finding in found})
+    return PropertyResult(name, promised_as, counted, status, total, nodes, _best(found))
+
+
+def _promised_as(name: str, promised: list[str]) -> str | None:
+    """The strongest promise that covers a property."""
+    if name in promised:
+        return name
+    return next((weak for weak in promised if WEAKER_FORMS.get(weak) == name), None)
+
+
+def _best(found: list[Finding]) -> list[Finding]:
+    """The most telling ones: one per node, with the shortest chain, earliest row."""
+    first: dict[int, Finding] = {}
+    for finding in found:
+        first.setdefault(finding.node, finding)
+    ranked = sorted(first.values(), key=lambda f: (not f.chain, len(f.chain), f.pos or 0, f.node))
+    return ranked[:EXAMPLES]
+
+
+def to_json(verdicts: Sequence[Verdict], seconds: float) -> dict[str, Any]:
+    """The JSON of `verify`; for several runs the whole, and each of them under `runs`."""
+    each = [_one_to_json(verdict) for verdict in verdicts]
+    if len(each) == 1:
+        return {**each[0], "seconds": round(seconds, 3)}
+    worst = next((v for v in (VIOLATED, INCOMPLETE) if any(e["verdict"] == v for e in each)), OK)
+    return {
+        "verdict": worst,
+        "promised": sorted({name for one in each for name in one["promised"]}),
+        "checked": {name: _together([one["checked"][name] for one in each]) for name in GUARANTEES},
+        **{key: sum(one[key] for one in each) for key in ("deliveries", "publications", "nodes")},
+        "seconds": round(seconds, 3),
+        "runs": each,
+    }
+
+
+def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    worst = next((s for s in (VIOLATED, PENDING) if any(p["status"] == s for p in parts)), OK)
+    return {
+        "ok": worst == OK,
+        "status": worst,
+        "promised": any(part["promised"] for part in parts),
+        "violations": sum(part["violations"] for part in parts),
+        "counter_examples": [e for part in parts for e in part["counter_examples"]][:EXAMPLES],
+    }
+
+
+def _one_to_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "run": str(verdict.folder),
+        "run_id": verdict.header.run_id,
+        "protocol": verdict.header.protocol,
+        "verdict": verdict.verdict,
+        "promised": list(verdict.header.guarantees),
+        "checked": {
+            result.name: {
+                "ok": result.status == OK,
+                "status": result.status,
+                "promised": result.promised_as is not None,
+                "counted": result.counted,
+                "violations": result.violations,
+                "nodes": result.nodes,
+                "counter_examples": [_example(finding) for finding in result.examples],
+            }
+            for result in verdict.results
+        },
+        "deliveries": verdict.counts.deliveries,
+        "publications": verdict.counts.publications,
+        "nodes": verdict.counts.nodes,
+        "down": verdict.down,
+        "complete": verdict.header.complete,
+    }
+
+
+def _example(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "node": finding.node,
+        "pos": finding.pos,
+        "message": finding.message,
+        "cause": finding.cause,
+        "chain": list(finding.chain),
+    }

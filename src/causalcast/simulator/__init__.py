@@ -1,0 +1,1 @@
+"""The simulated world: many nodes, one clock, faults on purpose; the same seed, the same run."""

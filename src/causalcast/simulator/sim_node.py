@@ -1,0 +1,113 @@
+"""What the simulated world knows of one node: its stack, links, timers, and its disk."""
+
+from typing import final
+
+from causalcast.core.effects import Effect
+from causalcast.core.ids import GroupId, LinkId, NodeId
+from causalcast.core.message import Publication
+from causalcast.core.stack import Stack
+from causalcast.simulator.schedule import Event
+
+
+@final
+class Expiry(Event):
+    """A timer runs out."""
+
+    def __init__(self, node: "SimNode", layer: int, name: str, subject: int) -> None:
+        self.at = 0
+        self.node = node
+        self.layer = layer
+        self.name = name
+        self.subject = subject
+        self.cancelled = False
+
+
+@final
+class Channel:
+    """One direction of a link. `back` is the other direction."""
+
+    def __init__(self, source: NodeId, receiver: "SimNode", link: LinkId) -> None:
+        self.smooth = False  # nothing special here: messages pass, arrive and are handled at once
+        self.source = source
+        self.multicast = receiver.stack.multicast  # of the receiver, as long as the link lives
+        self.receiver = receiver
+        self.target = receiver.me
+        self.link = link
+        self.back = self
+        self.known = False  # the receiver knows the link
+        self.current = True  # and has not lost or closed it
+        self.cut = False
+        self.extra = 0  # microseconds on top of the latency
+        self.last_arrival = 0  # first in, first out
+        self.free_at = 0  # when its share of the bandwidth is free again
+        self.early: list[Event] = []  # what came before the receiver knew the link
+
+    def refresh(self) -> None:
+        """Find out anew whether messages may take the short way."""
+        self.smooth = (
+            self.known
+            and self.current
+            and not self.cut
+            and self.extra == 0
+            and self.receiver.up
+            and self.receiver.paused is None
+        )
+
+
+@final
+class Entry:
+    """One durable entry: a new publication, and the encoded records of a step by layer."""
+
+    def __init__(self, publication: Publication | None, records: list[tuple[int, bytes]]) -> None:
+        self.publication = publication
+        self.records = records
+
+
+@final
+class Disk:
+    """What survives a crash, and what still waits to get there."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, bytes]] = []
+        self.published = 0  # the number of the last durable publication
+        self.waiting: list[tuple[Entry | None, list[Effect]]] = []  # steps behind a sync
+
+
+@final
+class SimNode:
+    """One simulated node."""
+
+    def __init__(self, me: NodeId, place: NodeId, stack: Stack) -> None:
+        self.me = me
+        self.place = place  # whose place in the graph it has; its own unless it is reborn
+        self.stack = stack
+        self.up = False
+        self.left = False  # for good
+        self.lives = 0
+        self.dials = 0
+        self.degree = 0  # in the graph, for sharing bandwidth
+        self.channels: dict[NodeId, Channel] = {}  # to the peers it knows a link to
+        self.dialling: dict[NodeId, LinkId] = {}
+        self.waiting_for_dial: dict[NodeId, list[Effect]] = {}
+        self.timers: dict[tuple[int, str, int], Expiry] = {}
+        self.groups: dict[GroupId, None] = {}  # survive a crash
+        self.disk = Disk()
+        self.published = 0  # the number of the last publication, durable or not
+        self.crash_after: int | None = None  # effects that still happen in its next step
+        self.paused: list[Event] | None = None  # what happened to it while it stood still
+
+    def forget_volatile(self) -> None:
+        """What a crash takes: links, timers, and steps that had not reached the disk."""
+        for expiry in self.timers.values():
+            expiry.cancelled = True
+        self.timers = {}
+        for channel in self.channels.values():
+            channel.back.current = False
+            channel.back.refresh()
+        self.channels = {}
+        self.dialling = {}
+        self.waiting_for_dial = {}
+        self.disk.waiting = []
+        self.published = self.disk.published
+        self.crash_after = None
+        self.paused = None

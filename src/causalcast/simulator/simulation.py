@@ -1,0 +1,359 @@
+"""A simulated run: all nodes, the loop that lets events happen to them, and every fault.
+
+The same seed gives the same run, byte for byte: nothing here iterates over a set or asks a clock.
+"""
+
+from typing import final
+
+from causalcast.core.blueprint import Blueprint
+from causalcast.core.ids import GroupId, NodeId, message_id
+from causalcast.core.message import Publication
+from causalcast.core.outbox import Record
+from causalcast.core.stack import MULTICAST, Stack
+from causalcast.simulator.linked_world import (
+    Arrival,
+    EncodedArrival,
+    LinkedWorld,
+    NetworkPlan,
+    pair,
+)
+from causalcast.simulator.sim_node import Expiry, SimNode
+from causalcast.simulator.steps import CRASH, JOIN, LEAVE, NOTE, RECOVER, SUSPECT, TRUST
+from causalcast.trace.recorder import Recorder
+from causalcast.wire.codec import Codec
+
+
+@final
+class Simulation(LinkedWorld):
+    """All nodes of a run and what happens to them."""
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        network: NetworkPlan,
+        seed: str,
+        recorder: Recorder,
+        codec: Codec,
+    ) -> None:
+        super().__init__(network, seed, recorder, codec)
+        self.blueprint = blueprint
+        self._seed = seed
+        self._suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by fault
+
+    # Building
+
+    def add_node(self, place: NodeId) -> SimNode:
+        """A new node, not started yet, in `place` of the graph."""
+        me = NodeId(len(self.nodes))
+        node = SimNode(me, place, self._build(me, place, 0))
+        node.degree = len(self.blueprint.topology.neighbours[place])
+        self.nodes.append(node)
+        return node
+
+    def start(self, absent: list[NodeId]) -> None:
+        """Start everybody but the `absent`; the links of the overlay stand from the beginning."""
+        self._standing = True
+        for node in self.nodes:
+            if node.me not in absent:
+                self.start_node(node.me, None)
+        self.run(0)
+        self._standing = False
+
+    def start_node(self, me: NodeId, via: NodeId | None) -> None:
+        """Start a node for the first time, through a contact where one is given."""
+        node = self.nodes[me]
+        node.up = True
+        node.stack.groups = dict(node.groups)
+        node.stack.start(self.out)
+        self.finish(node, None)
+        if via is not None:
+            node.stack.join(via, self.out)
+            self.finish(node, None)
+
+    # The loop
+
+    def run(self, until: int) -> None:
+        """Let everything happen that happens by `until`."""
+        schedule = self.schedule
+        out = self.out
+        takes_short_way = not self.looks_at_messages()
+        while schedule.turn_to(until):
+            events = schedule.open
+            position = schedule.position
+            while position < len(events):  # it may grow meanwhile
+                event = events[position]
+                if event.at > until:
+                    break
+                position += 1
+                schedule.position = position
+                self.now = out.now = event.at
+                if isinstance(event, Arrival):
+                    channel = event.channel
+                    if takes_short_way and channel.smooth:  # the same as `arrive`, without a look
+                        self.messages_handled += 1
+                        out.layer = MULTICAST
+                        channel.multicast.on_message(channel.source, event.message, out)
+                        if out.notices or out.requests:
+                            channel.receiver.stack.settle(out)
+                        if out.effects or out.records:
+                            self.finish(channel.receiver, None)
+                    else:
+                        self.arrive(event)
+                elif isinstance(event, Expiry):
+                    self.expire(event)
+                elif isinstance(event, EncodedArrival):
+                    self.arrive(event)
+                else:
+                    event.happen()
+        self.now = out.now = until
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to happen."""
+        return not self.schedule.pending()
+
+    # What the scenario does
+
+    def publish(self, me: NodeId, group: GroupId, body: bytes) -> bool:
+        """Let a node publish; False if it is down or stands still."""
+        node = self.nodes[me]
+        if not node.up or node.paused is not None:
+            self.count("publication_skipped")
+            return False
+        node.published += 1
+        publication = Publication(message_id(me, node.published), group, body)
+        node.stack.publish(publication, self.out)
+        self.finish(node, publication)
+        return True
+
+    def crash(self, me: NodeId, keep: float) -> None:
+        """The node stops; of what it had sent, the first `keep` of each link still arrives."""
+        node = self.nodes[me]
+        if not node.up:
+            self.count("fault_skipped")
+            return
+        self.count("crash")
+        self.recorder.add(me, self.now, CRASH)
+        node.up = False
+        self._sever(node, "crashed", keep)
+        node.forget_volatile()
+
+    def crash_in_next_step(self, me: NodeId, after_effects: int) -> None:
+        """The node stops in the middle of its next step."""
+        node = self.nodes[me]
+        if node.up:
+            node.crash_after = after_effects
+        else:
+            self.count("fault_skipped")
+
+    def recover(self, me: NodeId) -> NodeId:
+        """The node comes back; the id under which it does is returned."""
+        node = self.nodes[me]
+        if node.up:
+            self.count("fault_skipped")
+            return me
+        self.count("recover")
+        if self.blueprint.protocol.restart == "reborn":
+            return self._be_reborn(node)
+        self.recorder.add(me, self.now, RECOVER)
+        node.lives += 1
+        node.up = True
+        node.stack = self._build(me, node.place, node.lives)
+        node.stack.groups = dict(node.groups)
+        records = [Record(layer, self.codec.decode(data)[1]) for layer, data in node.disk.records]
+        node.stack.recover(records, self.out)
+        self.finish(node, None)
+        return me
+
+    def compact(self, me: NodeId) -> None:
+        """Replace the records of each layer that offers a snapshot by that snapshot."""
+        node = self.nodes[me]
+        if not node.up or node.disk.waiting:
+            self.count("fault_skipped")
+            return
+        self.count("compact")
+        records = node.disk.records
+        for layer, automaton in enumerate(node.stack.layers):
+            snapshot = automaton.snapshot()
+            if snapshot is not None:
+                records = [record for record in records if record[0] != layer]
+                records += [(layer, self.codec.encode(message)) for message in snapshot]
+        node.disk.records = records
+
+    def _be_reborn(self, dead: SimNode) -> NodeId:
+        """Come back as somebody new, in the same place and the same groups."""
+        dead.left = True
+        node = self.add_node(dead.place)
+        self.start_node(node.me, None)
+        for group in dead.groups:
+            self.join_group(node.me, group)
+        return node.me
+
+    def enter(self, me: NodeId, via: NodeId | None) -> None:
+        """A node that was absent so far comes, as a late member of its groups."""
+        node = self.nodes[me]
+        if node.up or node.lives > 0:
+            self.count("fault_skipped")
+            return
+        self.count("join")
+        groups, node.groups = node.groups, {}
+        node.lives += 1
+        self.start_node(me, via)
+        for group in groups:
+            self.join_group(me, group)
+
+    def leave(self, me: NodeId) -> None:
+        """The node leaves the overlay and the run in good order."""
+        node = self.nodes[me]
+        if not node.up:
+            self.count("fault_skipped")
+            return
+        self.count("leave")
+        for group in list(node.groups):
+            self.leave_group(me, group)
+        node.stack.leave(self.out)
+        self.finish(node, None)
+        self.recorder.add(me, self.now, LEAVE)
+        node.up = False
+        node.left = True
+        self._sever(node, "closed", 1.0)
+        node.forget_volatile()
+
+    def join_group(self, me: NodeId, group: GroupId) -> None:
+        """The node becomes a member during the run."""
+        node = self.nodes[me]
+        if not node.up or group in node.groups:
+            self.count("fault_skipped")
+            return
+        self.count("join_group")
+        node.groups[group] = None
+        self.recorder.add(me, self.now, JOIN, group=group)
+        node.stack.join_group(group, self.out)
+        self.finish(node, None)
+
+    def leave_group(self, me: NodeId, group: GroupId) -> None:
+        """The node is no member any more."""
+        node = self.nodes[me]
+        if not node.up or group not in node.groups:
+            self.count("fault_skipped")
+            return
+        self.count("leave_group")
+        node.stack.leave_group(group, self.out)
+        self.finish(node, None)
+        del node.groups[group]
+        self.recorder.add(me, self.now, LEAVE, group=group)
+
+    def pause(self, me: NodeId) -> None:
+        """The node stands still; what reaches it waits."""
+        node = self.nodes[me]
+        if not node.up or node.paused is not None:
+            self.count("fault_skipped")
+            return
+        self.count("pause")
+        node.paused = []
+        self._refresh_incoming(node)
+
+    def resume(self, me: NodeId) -> None:
+        """The node goes on, with everything that waited, in its order."""
+        node = self.nodes[me]
+        if node.paused is None:
+            return
+        waiting = node.paused
+        node.paused = None
+        self._refresh_incoming(node)
+        for event in waiting:
+            self.schedule.plan(self.now, event)
+
+    def suspect(self, whom: NodeId, by: NodeId | None) -> None:
+        """Let `by`, or everybody with a link to `whom`, suspect it until told otherwise."""
+        for watcher in self._watchers(whom, by):
+            self.count("suspect")
+            self._suspicions[watcher.me, whom] = None
+            self.recorder.add(watcher.me, self.now, SUSPECT, peer=whom)
+            watcher.stack.suspect(whom, self.out)
+            self.finish(watcher, None)
+
+    def trust(self, whom: NodeId, by: NodeId | None) -> None:
+        """End suspicions of `whom` that a fault had raised."""
+        for who, suspected in list(self._suspicions):
+            if suspected == whom and by in (None, who):
+                del self._suspicions[who, suspected]
+                watcher = self.nodes[who]
+                if watcher.up:
+                    self.recorder.add(who, self.now, TRUST, peer=whom)
+                    watcher.stack.trust(whom, self.out)
+                    self.finish(watcher, None)
+
+    def delay(self, a: NodeId, b: NodeId, extra_us: int) -> None:
+        """Messages between `a` and `b` take longer from now on."""
+        self.count("delay")
+        self._delays[pair(a, b)] = extra_us
+        self._refresh(a, b)
+
+    def cut(self, a: NodeId, b: NodeId, loud: bool) -> None:
+        """Nothing passes between `a` and `b` any more; loudly, both ends hear of it."""
+        self.count("cut")
+        self._cuts[pair(a, b)] = loud
+        self._refresh(a, b)
+        if loud:
+            self._announce_loss(a, b)
+
+    def partition(self, sides: list[list[NodeId]], loud: bool) -> None:
+        """Nothing passes between the sides; nodes that are named in none stand on the first."""
+        self.count("partition")
+        self._sides = {node: number for number, side in enumerate(sides) for node in side}
+        for a, b in self._linked_pairs():
+            self._refresh(a, b)
+            if loud and self._is_cut(a, b):
+                self._announce_loss(a, b)
+
+    def heal(self, a: NodeId | None, b: NodeId | None) -> None:
+        """End the cut between `a` and `b`, or every cut and partition."""
+        if a is None or b is None:
+            self._cuts = {}
+            self._sides = {}
+            for one, other in self._linked_pairs():
+                self._refresh(one, other)
+        else:
+            self._cuts.pop(pair(a, b), None)
+            self._refresh(a, b)
+
+    def sample_state(self, every_us: int, until_us: int) -> None:
+        """From time to time note how much each node keeps."""
+
+        def sample() -> None:
+            for node in self.nodes:
+                if node.up:
+                    size = sum(automaton.state_size() for automaton in node.stack.layers)
+                    self.recorder.add(node.me, self.now, NOTE, value=size, note="state")
+            if self.now + every_us <= until_us:
+                self.plan(self.now + every_us, sample)
+
+        self.plan(self.now, sample)
+
+    def calm_down(self) -> None:
+        """End every fault that lasts or is still to come: nothing bad happens from now on."""
+        self.heal(None, None)
+        for a, b in list(self._delays):
+            self._delays.pop((a, b))
+            self._refresh(a, b)
+        for who, whom in list(self._suspicions):
+            self.trust(whom, who)
+        for node in self.nodes:
+            node.crash_after = None
+            self.resume(node.me)
+
+    # Small things
+
+    def _refresh_incoming(self, node: SimNode) -> None:
+        for channel in node.channels.values():
+            channel.back.refresh()
+
+    def _build(self, me: NodeId, place: NodeId, lives: int) -> Stack:
+        return self.blueprint.build(me, f"{self._seed}/{lives}", place)
+
+    def _watchers(self, whom: NodeId, by: NodeId | None) -> list[SimNode]:
+        if by is not None:
+            found = [self.nodes[by]]
+        else:
+            found = [node for node in self.nodes if whom in node.channels]
+        return [node for node in found if node.up and node.paused is None]

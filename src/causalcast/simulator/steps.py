@@ -1,0 +1,242 @@
+"""Steps of simulated nodes: what one asks for happens when it is over, the disk first.
+
+This half of the world knows nodes, time, timers, disks and the trace; `linked_world` adds the
+network, `simulation` the faults and the loop.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from causalcast.core.effects import (
+    CancelTimer,
+    Deliver,
+    Duplicate,
+    Effect,
+    Hold,
+    Note,
+    Release,
+    Stable,
+    StartTimer,
+)
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Publication
+from causalcast.core.outbox import Outbox
+from causalcast.core.world import World, is_timer, perform
+from causalcast.simulator.schedule import Event, Schedule
+from causalcast.simulator.sim_node import Entry, Expiry, SimNode
+from causalcast.trace.recorder import NONE, Recorder, code_of
+from causalcast.wire.codec import Codec
+
+PUBLISH: Final = code_of("publish")
+DELIVER: Final = code_of("deliver")
+SEND: Final = code_of("send")
+RECEIVE: Final = code_of("receive")
+DUPLICATE: Final = code_of("duplicate")
+HOLD: Final = code_of("hold")
+RELEASE: Final = code_of("release")
+DROP: Final = code_of("drop")
+CRASH: Final = code_of("crash")
+RECOVER: Final = code_of("recover")
+JOIN: Final = code_of("join")
+LEAVE: Final = code_of("leave")
+SUSPECT: Final = code_of("suspect")
+TRUST: Final = code_of("trust")
+NOTE: Final = code_of("note")
+
+
+@final
+class Call(Event):
+    """Anything else: a dial, a fault, a publication."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.at = 0
+        self.action = action
+
+    def happen(self) -> None:
+        self.action()
+
+
+class SteppingWorld(World):
+    """Nodes that take steps, one at a time."""
+
+    def __init__(self, recorder: Recorder, codec: Codec, sync_us: int) -> None:
+        self.now = 0
+        self.nodes: list[SimNode] = []
+        self.schedule = Schedule()
+        self.recorder = recorder
+        self.codec = codec
+        self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
+        self.out = Outbox()
+        self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
+        self._sync_us = sync_us
+        self.out.tells_duplicates = recorder.wants[DUPLICATE]
+
+    def plan(self, at: int, action: Callable[[], None]) -> None:
+        """Let `action` happen at `at`."""
+        self.schedule.plan(max(at, self.now), Call(action))
+
+    def count(self, kind: str) -> None:
+        """One more of that kind happened."""
+        self.fired[kind] = self.fired.get(kind, 0) + 1
+
+    def crash(self, me: NodeId, keep: float) -> None:
+        """The node stops; of what it had sent, the first `keep` of each link still arrives."""
+        raise AssertionError("a simulation must know how to crash nodes")
+
+    # Steps
+
+    def finish(self, node: SimNode, publication: Publication | None) -> None:
+        """Let the effects of a step happen: its durable entry first."""
+        out = self.out
+        effects = out.effects
+        if node.crash_after is not None and (effects or out.records or publication is not None):
+            self._finish_half(node, publication, effects)
+        elif self._sync_us > 0:
+            self._finish_slowly(node, publication, effects)
+        else:
+            if out.records or publication is not None:
+                self._make_durable(node, self._take_entry(publication))
+            perform(effects, node.me, self)  # starts no step, so nothing is added meanwhile
+        effects.clear()
+
+    def _finish_half(
+        self, node: SimNode, publication: Publication | None, effects: list[Effect]
+    ) -> None:
+        """The node crashes in the middle of this step; its durable entry counts as one effect."""
+        assert node.crash_after is not None
+        left = node.crash_after
+        entry = self._take_entry(publication)
+        if node.disk.waiting or (entry is not None and self._sync_us > 0):
+            left = 0  # what others could see would have had to wait for the disk
+        if entry is not None and left > 0:
+            self._make_durable(node, entry)
+            for effect in effects:
+                if isinstance(effect, Deliver):
+                    self.deliver(node.me, effect)  # in the same entry, so it happened
+            effects = [effect for effect in effects if not isinstance(effect, Deliver)]
+            left -= 1
+        elif entry is not None:
+            left = 0
+        perform(effects[:left], node.me, self)
+        self.count("crash_in_step")
+        self.crash(node.me, 1.0)
+
+    def _finish_slowly(
+        self, node: SimNode, publication: Publication | None, effects: list[Effect]
+    ) -> None:
+        """Timers act at once; what others can see waits for the disk, in the order of steps."""
+        visible = [effect for effect in effects if not is_timer(effect)]
+        perform([effect for effect in effects if is_timer(effect)], node.me, self)
+        entry = self._take_entry(publication)
+        if entry is None and not node.disk.waiting:
+            perform(visible, node.me, self)
+            return
+        node.disk.waiting.append((entry, visible))
+        if len(node.disk.waiting) == 1:
+            self._sync(node)
+
+    def _sync(self, node: SimNode) -> None:
+        lives = node.lives
+
+        def synced() -> None:
+            if node.lives != lives or not node.up:
+                return
+            entry, visible = node.disk.waiting.pop(0)
+            if entry is not None:
+                self._make_durable(node, entry)
+            perform(visible, node.me, self)
+            if node.disk.waiting and node.up:
+                self._sync(node)
+
+        entry = node.disk.waiting[0][0]
+        self.plan(self.now + (0 if entry is None else self._sync_us), synced)
+
+    def _take_entry(self, publication: Publication | None) -> Entry | None:
+        records = self.out.records
+        if publication is None and not records:
+            return None
+        self.out.records = []
+        encoded = [(record.layer, self.codec.encode(record.message)) for record in records]
+        return Entry(publication, encoded)
+
+    def _make_durable(self, node: SimNode, entry: Entry | None) -> None:
+        assert entry is not None
+        node.disk.records.extend(entry.records)
+        publication = entry.publication
+        if publication is not None:
+            node.disk.published += 1
+            self.recorder.add(
+                node.me,
+                self.now,
+                PUBLISH,
+                publication.id,
+                publication.group,
+                NONE,
+                len(publication.body),
+            )
+
+    def expire(self, expiry: Expiry) -> None:
+        if expiry.cancelled:
+            return
+        node = expiry.node
+        if node.paused is not None:
+            node.paused.append(expiry)
+            return
+        del node.timers[expiry.layer, expiry.name, expiry.subject]
+        node.stack.expire(expiry.layer, expiry.name, expiry.subject, self.out)
+        self.finish(node, None)
+
+    # What nodes ask of this world
+
+    def deliver(self, node: NodeId, effect: Deliver) -> None:
+        publication = effect.publication
+        if publication.group in self.nodes[node].stack.groups:
+            if self.listener is not None:
+                self._tell_listener(node, publication)
+            self.recorder.add(
+                node,
+                self.now,
+                DELIVER,
+                publication.id,
+                publication.group,
+                NONE,
+                len(publication.body),
+            )
+
+    def _tell_listener(self, node: NodeId, publication: Publication) -> None:
+        listener = self.listener
+        assert listener is not None
+        self.plan(self.now, lambda: listener(node, publication))  # after the step: it may publish
+
+    def start_timer(self, node: NodeId, effect: StartTimer) -> None:
+        owner = self.nodes[node]
+        key = (effect.layer, effect.name, effect.subject)
+        before = owner.timers.get(key)
+        if before is not None:
+            before.cancelled = True
+        expiry = Expiry(owner, effect.layer, effect.name, effect.subject)
+        owner.timers[key] = expiry
+        self.schedule.plan(self.now + effect.after, expiry)
+
+    def cancel_timer(self, node: NodeId, effect: CancelTimer) -> None:
+        expiry = self.nodes[node].timers.pop((effect.layer, effect.name, effect.subject), None)
+        if expiry is not None:
+            expiry.cancelled = True
+
+    def hold(self, node: NodeId, effect: Hold) -> None:
+        waits_for = effect.waits_for
+        note = f"waits for {waits_for >> 32}.{waits_for & 0xFFFFFFFF}"
+        self.recorder.add(node, self.now, HOLD, effect.message, value=waits_for, note=note)
+
+    def release(self, node: NodeId, effect: Release) -> None:
+        self.recorder.add(node, self.now, RELEASE, effect.message)
+
+    def duplicate(self, node: NodeId, effect: Duplicate) -> None:
+        self.recorder.add(node, self.now, DUPLICATE, effect.message)
+
+    def stable(self, node: NodeId, effect: Stable) -> None:
+        self.recorder.add(node, self.now, NOTE, effect.message, note="stable")
+
+    def note(self, node: NodeId, effect: Note) -> None:
+        self.count(f"note.{effect.name}")
+        self.recorder.add(node, self.now, NOTE, value=effect.subject, note=effect.name)

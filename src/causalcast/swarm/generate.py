@@ -1,0 +1,212 @@
+"""From one seed a random scenario within a protocol's promise: faults first, then calm.
+
+Everything a promise covers is drawn: the graph, groups that overlap, who publishes, how messages
+travel, who crashes and when. What the protocol does not promise to survive (by its `needs`,
+`restart` and `tolerates`) is left out, so any violation found is a bug.
+"""
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from causalcast.core.ids import NodeId
+from causalcast.core.spec import ProtocolSpec
+
+UNTIL_MS = 1500
+CALM_MS = 30_000
+
+
+def random_scenario(spec: ProtocolSpec, seed: int, options: Mapping[str, Any]) -> str:
+    """The text of a scenario for `spec`; the same seed gives the same text."""
+    return _Draw(spec, seed, options).scenario()
+
+
+class _Draw:
+    """One scenario in the making."""
+
+    def __init__(self, spec: ProtocolSpec, seed: int, options: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self.seed = seed
+        self.options = options
+        self.rng = random.Random(f"scenario/{spec.name}/{seed}")
+        self.nodes = self.rng.choice([2, 3, 4, 5, 6, 8, 10, 13])
+        self.edges = self._graph()
+
+    def scenario(self) -> str:
+        groups = self._groups()
+        tables: list[tuple[str, dict[str, Any]]] = [
+            ("options", dict(self.options)),
+            ("overlay", {"kind": "edges", "nodes": self.nodes, "edges": self.edges}),
+            ("network", self._network()),
+            ("disk", {"sync_ms": self.rng.choice([0, 0, 1, 10])}),
+            ("detector", {"kind": "link_loss", "delay_ms": self.rng.choice([0, 5, 50, 300])}),
+            ("groups", groups),
+        ]
+        tables += [("[publish]", stream) for stream in self._streams(groups)]
+        tables += [("[fault]", fault) for fault in self._faults(groups)]
+        tables.append(("calm", {"ms": CALM_MS, "recover_all": True}))
+        head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
+        return toml_text(head, tables)
+
+    def _graph(self) -> list[list[int]]:
+        order = list(range(self.nodes))
+        self.rng.shuffle(order)
+        edges = [
+            [order[self.rng.randrange(max(0, n - 3), n)], order[n]] for n in range(1, self.nodes)
+        ]
+        if self.spec.needs.overlay == "mesh":
+            return [[a, b] for a in range(self.nodes) for b in range(a + 1, self.nodes)]
+        if self.spec.needs.overlay == "tree":
+            return edges
+        for _ in range(self.rng.randrange(self.nodes)):
+            a, b = self.rng.sample(range(self.nodes), 2)
+            if [a, b] not in edges and [b, a] not in edges:
+                edges.append([a, b])
+        return edges
+
+    def _network(self) -> dict[str, Any]:
+        rng = self.rng
+        latency: Any = rng.choice(
+            [
+                1.0,
+                {"kind": "uniform", "low": 1, "high": rng.choice([5, 60])},
+                {"kind": "exponential", "mean": rng.choice([2, 30])},
+            ]
+        )
+        network: dict[str, Any] = {"latency_ms": latency, "exchange": "wire"}
+        network["fifo"] = self.spec.needs.links == "fifo" or rng.random() < 0.4
+        if self.spec.needs.links == "any":
+            network["loss"] = rng.choice([0.0, 0.0, 0.05, 0.3])
+            network["duplication"] = rng.choice([0.0, 0.0, 0.05, 0.3])
+        return network
+
+    def _groups(self) -> dict[str, Any]:
+        groups: dict[str, Any] = {"all": "*"}
+        for name in ("left", "right", "few")[: self.rng.randrange(4)]:
+            size = self.rng.randint(1, self.nodes)
+            groups[name] = sorted(self.rng.sample(range(self.nodes), size))
+        return groups
+
+    def _streams(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "at_ms": self.rng.randrange(UNTIL_MS // 2),
+                "node": self.rng.choice(["random", self.rng.randrange(self.nodes)]),
+                "group": self.rng.choice(["random", *groups]),
+                "count": self.rng.choice([1, 5, 20]),
+                "interval_ms": self.rng.choice([1, 10, 60]),
+                "payload_bytes": self.rng.choice([0, 8, 100]),
+            }
+            for _ in range(self.rng.randint(1, 4))
+        ]
+
+    def _faults(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        faults = self._pauses() + self._slow_links() + self._group_changes(groups)
+        faults += self._suspicions()
+        if self.spec.tolerates is not None:
+            faults += self._crashes()
+            faults += self._cuts()
+        return faults
+
+    def _span(self, longest: int) -> tuple[int, int]:
+        start = self.rng.randrange(UNTIL_MS)
+        return start, min(UNTIL_MS, start + self.rng.randint(1, longest))
+
+    def _some(self, most: int) -> range:
+        """A number of faults of one kind; often none."""
+        return range(self.rng.randint(1, most) if self.rng.random() < 0.5 else 0)
+
+    def _crashes(self) -> list[dict[str, Any]]:
+        faults: list[dict[str, Any]] = []
+        for _ in self._some(4):
+            start, end = self._span(600)
+            node = self.rng.randrange(self.nodes)
+            crash: dict[str, Any] = {"at_ms": start, "kind": "crash", "node": node}
+            if self.rng.random() < 0.3:
+                crash["after_effects"] = self.rng.randrange(4)
+            elif self.rng.random() < 0.5:
+                crash["keep"] = self.rng.choice([0.0, 0.5, 1.0])
+            if self.rng.random() < 0.3:
+                faults.append({"at_ms": start, "kind": "compact", "node": node})
+            faults.append(crash)
+            faults.append({"at_ms": end, "kind": "recover", "node": node})
+        return faults
+
+    def _cuts(self) -> list[dict[str, Any]]:
+        faults: list[dict[str, Any]] = []
+        for _ in self._some(2):
+            start, end = self._span(500)
+            link = self.rng.choice(self.edges)
+            loud = self.spec.needs.links != "any" or self.rng.random() < 0.5
+            faults.append({"at_ms": start, "kind": "cut", "link": link, "loud": loud})
+            faults.append({"at_ms": end, "kind": "heal", "link": link})
+        if self.nodes > 2 and self.rng.random() < 0.2:
+            start, end = self._span(500)
+            cut = self.rng.randint(1, self.nodes - 1)
+            sides = [list(range(cut)), list(range(cut, self.nodes))]
+            faults.append({"at_ms": start, "kind": "partition", "sides": sides})
+            faults.append({"at_ms": end, "kind": "heal"})
+        return faults
+
+    def _pauses(self) -> list[dict[str, Any]]:
+        faults = []
+        for _ in self._some(2):
+            start, end = self._span(300)
+            node = self.rng.randrange(self.nodes)
+            faults.append({"at_ms": start, "kind": "pause", "node": node})
+            faults.append({"at_ms": end, "kind": "resume", "node": node})
+        return faults
+
+    def _slow_links(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "at_ms": self.rng.randrange(UNTIL_MS),
+                "kind": "delay",
+                "link": self.rng.choice(self.edges),
+                "extra_ms": self.rng.choice([0, 20, 200]),
+            }
+            for _ in self._some(3)
+        ]
+
+    def _suspicions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "at_ms": self.rng.randrange(UNTIL_MS),
+                "kind": self.rng.choice(["suspect", "trust"]),
+                "node": self.rng.randrange(self.nodes),
+            }
+            for _ in self._some(3)
+        ]
+
+    def _group_changes(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "at_ms": self.rng.randrange(UNTIL_MS),
+                "kind": self.rng.choice(["join", "leave"]),
+                "node": NodeId(self.rng.randrange(self.nodes)),
+                "group": self.rng.choice(list(groups)),
+            }
+            for _ in self._some(3)
+        ]
+
+
+def toml_text(head: dict[str, Any], tables: list[tuple[str, dict[str, Any]]]) -> str:
+    """A scenario as text: the keys at its head, then its tables in order."""
+    lines = _lines(head) + [line for name, content in tables for line in _table(name, content)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, content: dict[str, Any]) -> list[str]:
+    return ["", f"[{name}]", *_lines(content)]
+
+
+def _lines(content: dict[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in content.items()]
+
+
+def _value(value: Any) -> str:
+    """A value as TOML; for all but tables that is JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + "}"
+    return json.dumps(value)

@@ -1,0 +1,22 @@
+"""The test kit: for our own tests first, and for authors of protocols and applications.
+
+    from causalcast.testing import Cluster
+
+    def test_no_reply_before_its_question():
+        cluster = Cluster(nodes=4, latency_ms=(1, 40), seed=7)
+        cluster.publish(0, b"question")
+        cluster.run_ms(100)
+        cluster.publish(2, b"answer")
+        cluster.crash(1)
+        cluster.settle()
+        cluster.check()
+
+`Cluster` is a cluster under virtual time with faults; `Stage` plays transcripts, message by
+message; `conformance` has the tests every protocol must pass, from its SPEC. pytest finds the
+fixture `causal_cluster` by itself.
+"""
+
+from causalcast.testing.cluster import Cluster
+from causalcast.testing.stage import Stage, play
+
+__all__ = ["Cluster", "Stage", "play"]

@@ -1,0 +1,176 @@
+"""A cluster under virtual time: publish, break things, let time pass, look at what was delivered.
+
+Nothing here waits for a real clock or depends on one: a test of ten simulated minutes takes
+milliseconds and gives the same result every time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from causalcast.core.ids import GroupId, MessageId, NodeId
+from causalcast.core.message import Publication
+from causalcast.judge import Judgement, judge
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import toml_text
+from causalcast.trace.run_folder import Run
+from causalcast.trace.schema import WEAKER_FORMS
+
+MS = 1000  # microseconds
+
+
+class Cluster:
+    """Simulated nodes, driven by a test.
+
+    `overlay` is a kind of graph (`ring`, `star`, `full_mesh`, …) or a list of edges; `latency_ms` a
+    number or a pair (lowest, highest). What the protocol delivers at a node is in `delivered`.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        protocol: str = "vector_clock_broadcast",
+        *,
+        overlay: str | Sequence[tuple[int, int]] = "full_mesh",
+        groups: Mapping[str, Sequence[int]] | None = None,
+        options: Mapping[str, Any] | None = None,
+        latency_ms: float | tuple[float, float] = 1.0,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+        fifo: bool = False,
+        sync_ms: float = 0.0,
+        detection_ms: float = 50.0,
+        seed: int = 0,
+    ) -> None:
+        latency: Any = latency_ms
+        if isinstance(latency_ms, tuple):
+            latency = {"kind": "uniform", "low": latency_ms[0], "high": latency_ms[1]}
+        graph: dict[str, Any] = {"kind": overlay, "nodes": nodes}
+        if not isinstance(overlay, str):
+            graph = {"kind": "edges", "nodes": nodes, "edges": [list(edge) for edge in overlay]}
+        tables: list[tuple[str, dict[str, Any]]] = [
+            ("options", dict(options or {})),
+            ("overlay", graph),
+            (
+                "network",
+                {"latency_ms": latency, "loss": loss, "duplication": duplication, "fifo": fifo},
+            ),
+            ("disk", {"sync_ms": sync_ms}),
+            ("detector", {"kind": "link_loss", "delay_ms": detection_ms}),
+            ("groups", {name: list(members) for name, members in (groups or {}).items()}),
+        ]
+        text = toml_text({"protocol": protocol, "until_ms": 0, "seed": seed}, tables)
+        self._run = ScenarioRun(Scenario(text, "cluster"), "full")
+        self._world = self._run.simulation
+        self._groups = self._run.scenario.blueprint.groups
+        self._deliveries: list[list[Publication]] = [[] for _ in range(nodes)]
+        self._react: Callable[[int, Publication], None] | None = None
+        self._world.listener = self._on_delivery
+
+    # What an application does
+
+    def publish(self, node: int, body: bytes, group: str | None = None) -> MessageId:
+        """Publish at `node`, to its first group unless told; the new message's id comes back."""
+        target = GroupId(0) if group is None else self._groups.id_of(group)
+        assert self._world.publish(NodeId(node), target, body), f"node {node} is down"
+        return MessageId(node << 32 | self._world.nodes[node].published)
+
+    def on_delivery(self, react: Callable[[int, Publication], None]) -> None:
+        """Call `react(node, publication)` after each delivery; it may publish."""
+        self._react = react
+
+    def delivered(self, node: int, group: str | None = None) -> list[bytes]:
+        """The bodies delivered at `node` so far, in order; of one group, if named."""
+        wanted = None if group is None else self._groups.id_of(group)
+        found = self._deliveries[node]
+        return [entry.body for entry in found if wanted is None or entry.group == wanted]
+
+    def explain(self, node: int, message: MessageId) -> list[MessageId]:
+        """What a message that is held at `node` waits for."""
+        return self._world.nodes[node].stack.multicast.explain(message)
+
+    # Time
+
+    def run_ms(self, milliseconds: float) -> None:
+        """Let time pass."""
+        self._world.run(self._world.now + round(milliseconds * MS))
+
+    def settle(self, at_most_ms: float = 60_000) -> None:
+        """End all faults, bring everybody back, and let time pass until nothing happens."""
+        self._world.calm_down()
+        self._run.faults.recover_all()
+        end = self._world.now + round(at_most_ms * MS)
+        while not self._world.is_idle() and self._world.now < end:
+            self._world.run(min(end, self._world.now + 100 * MS))
+
+    # Faults
+
+    def crash(self, node: int, keep: float = 0.0) -> None:
+        """Kill a node; of what it had sent, the first `keep` of each link still arrives."""
+        self._world.crash(NodeId(node), keep)
+
+    def recover(self, node: int) -> None:
+        """Bring a node back with what it had persisted."""
+        self._world.recover(NodeId(node))
+
+    def cut(self, a: int, b: int, loud: bool = False) -> None:
+        """Let nothing pass between two nodes; loudly, both hear of the lost link."""
+        self._world.cut(NodeId(a), NodeId(b), loud)
+
+    def partition(self, *sides: Sequence[int]) -> None:
+        """Let nothing pass between these sides."""
+        self._world.partition([[NodeId(node) for node in side] for side in sides], False)
+
+    def heal(self) -> None:
+        """End every cut and partition."""
+        self._world.heal(None, None)
+
+    def delay(self, a: int, b: int, extra_ms: float) -> None:
+        """Let messages between two nodes take longer; 0 ends it."""
+        self._world.delay(NodeId(a), NodeId(b), round(extra_ms * MS))
+
+    def pause(self, node: int) -> None:
+        """Let a node stand still."""
+        self._world.pause(NodeId(node))
+
+    def resume(self, node: int) -> None:
+        """Let it go on."""
+        self._world.resume(NodeId(node))
+
+    def suspect(self, node: int, by: int | None = None) -> None:
+        """Let `by`, or everybody linked to it, suspect a node wrongly."""
+        self._world.suspect(NodeId(node), None if by is None else NodeId(by))
+
+    def join(self, node: int, group: str) -> None:
+        """Make a node a member of a group."""
+        self._world.join_group(NodeId(node), self._groups.id_of(group))
+
+    def leave(self, node: int, group: str) -> None:
+        """End its membership."""
+        self._world.leave_group(NodeId(node), self._groups.id_of(group))
+
+    # Judgement
+
+    def trace(self) -> Run:
+        """Everything that happened so far, as a trace."""
+        return self._run.result()
+
+    def judgement(self) -> Judgement:
+        """What the brute-force checker says of it."""
+        return judge(self.trace())
+
+    def check(self) -> None:
+        """Fail unless everything that the protocol promises was kept."""
+        found = self.judgement()
+        promised = self._run.scenario.blueprint.protocol.guarantees
+        names = [WEAKER_FORMS.get(guarantee, guarantee) for guarantee in promised]
+        broken = [violation for name in names for violation in found.violations[name]]
+        assert not broken, f"{len(broken)} violations; first: {broken[0]}"
+        assert not found.pending, f"not decided: {', '.join(sorted(found.pending))}"
+
+    def _on_delivery(self, node: NodeId, publication: Publication) -> None:
+        while node >= len(self._deliveries):  # a reborn node has a new id
+            self._deliveries.append([])
+        self._deliveries[node].append(publication)
+        if self._react is not None:
+            self._react(node, publication)

@@ -1,0 +1,35 @@
+"""A large run is spread over tasks file by file; the answer is that of one process."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from causalcast.judge import judge
+from causalcast.pipeline import spark_job
+from causalcast.testing.comparison import differences
+from causalcast.testing.random_traces import damage, good_run
+from causalcast.trace.run_folder import event_files, write_run
+
+
+@pytest.mark.spark
+def test_spread_over_files_it_agrees_with_the_judge(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_job, "LARGE", 1)
+    spread_out = violating = 0
+    for seed in range(8):
+        random = Random(seed)
+        draft = good_run(random)
+        damage(draft, random)
+        run = draft.run()
+        folder = tmp_path / str(seed)
+        write_run(folder, run)
+        spread_out += len(event_files(folder)) > 1
+        judgement = judge(run)
+        violating += bool(judgement.all_broken())
+        [checked] = spark_job.check_runs(spark, [folder])
+        assert differences(run, judgement, checked.findings) == [], f"seed {seed}"
+    assert spread_out >= 6
+    assert violating >= 4

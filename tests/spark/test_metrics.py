@@ -1,0 +1,93 @@
+"""Each metric on a handful of rows whose figures can be computed in the head."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from causalcast.pipeline import tables as tables_module
+from causalcast.pipeline.metrics.summary import summary
+from causalcast.pipeline.report_data import figures
+from causalcast.pipeline.tables import read_tables
+from causalcast.testing.draft_run import message_id
+from causalcast.trace.recorder import Recorder, code_of
+from causalcast.trace.run_folder import Run, write_run
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import GROUPS, MEMBERS, NODES
+
+A, B, C = 0, 1, 2
+M = message_id(A, 1)
+
+
+def small_run() -> Run:
+    """A publishes at 1 ms; B gets it at 3 ms, twice; C at 4 ms, and holds it until 11 ms."""
+    recorder = Recorder("full")
+
+    def row(node: int, at_us: int, kind: str, **more: Any) -> None:
+        recorder.add(node, at_us, code_of(kind), M, 0, **more)
+
+    row(A, 1000, "publish")
+    row(A, 1000, "deliver")
+    for peer, metadata in ((B, 10), (C, 20), (B, 30)):
+        row(A, 1000, "send", peer=peer, payload_bytes=100, metadata_bytes=metadata)
+    recorder.add(B, 2000, code_of("send"), peer=A, metadata_bytes=7)  # control, no payload
+    row(B, 3000, "deliver", value=1)
+    row(B, 3500, "duplicate", peer=A)
+    row(C, 4000, "hold", note="a cause")
+    row(C, 11000, "release")
+    row(C, 11000, "deliver", value=2)
+    recorder.add(C, 12000, code_of("crash"))
+    nodes = [A, B, C]
+    none = [None] * 3
+    return Run(
+        RunHeader("small", "simulated"),
+        pa.table([nodes, ["a", "b", "c"], none, none], schema=NODES),
+        pa.table([[0], ["all"]], schema=GROUPS),
+        pa.table([[0, 0, 0], nodes, [0, 0, 0], none], schema=MEMBERS),
+        recorder.table(),
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("runs_in_an_expression", [64, 0])
+def test_every_metric(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_in_an_expression: int
+) -> None:
+    monkeypatch.setattr(tables_module, "RUNS_IN_AN_EXPRESSION", runs_in_an_expression)
+    folder = tmp_path / "a run"  # a blank in the name must not confuse anybody
+    write_run(folder, small_run())
+    [measured] = summary(read_tables(spark, [folder]), 1)
+    assert measured == {
+        "publications": 1,
+        "deliveries": 3,
+        "deliveries_per_second": pytest.approx(300),
+        "latency_mean_ms": pytest.approx(6),
+        "latency_p50_ms": pytest.approx(2),
+        "latency_p95_ms": pytest.approx(10),
+        "latency_p99_ms": pytest.approx(10),
+        "latency_max_ms": pytest.approx(10),
+        "redundancy": pytest.approx(3 / 2 - 1),
+        "held_share": pytest.approx(1 / 3),
+        "wait_mean_ms": pytest.approx(7),
+        "wait_max_ms": pytest.approx(7),
+        "metadata_mean_bytes": pytest.approx(20),
+        "metadata_max_bytes": 30,
+        "payload_sent_bytes": 300,
+        "metadata_sent_bytes": 67,
+        "hops_mean": pytest.approx(1.5),
+        "hops_max": 2,
+    }
+
+
+@pytest.mark.spark
+def test_figures_for_the_report(spark: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", small_run())
+    [drawn] = figures(read_tables(spark, [tmp_path / "run"]), 1)
+    assert (drawn.first_us, drawn.last_us) == (1000, 12000)
+    assert sum(count for _, count in drawn.latency) == 2
+    assert sum(published for _, published, _ in drawn.over_time) == 1
+    assert sum(delivered for _, _, delivered in drawn.over_time) == 3
+    counts = [(n.node, n.published, n.delivered, n.duplicates, n.held) for n in drawn.nodes]
+    assert counts == [(A, 1, 1, 0, 0), (B, 0, 1, 1, 0), (C, 0, 1, 0, 1)]
+    assert [(c.node, c.at_us, c.kind) for c in drawn.changes] == [(C, 12000, "crash")]

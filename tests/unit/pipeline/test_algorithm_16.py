@@ -1,0 +1,54 @@
+"""Three traces that a published checker (S002, algorithm 16) gets wrong; ours must not.
+
+It remembers what an origin delivered since its previous broadcast and trusts every node to have
+everything, so it misses what was published but not delivered, and what runs through other groups.
+"""
+
+import pytest
+
+from causalcast.judge import judge
+from causalcast.pipeline.check_run import check_run
+from causalcast.testing.draft_run import DraftRun, message_id
+
+A, P = 0, 1
+X, Y = 0, 1
+
+
+def published_but_not_delivered() -> DraftRun:
+    draft = DraftRun()
+    draft.found(X, A, P)
+    draft.add(A, "publish", message_id(A, 1), X)
+    draft.add(A, "deliver", message_id(A, 1), X)
+    draft.add(A, "publish", message_id(A, 2), X)
+    draft.add(A, "crash")
+    draft.add(P, "deliver", message_id(A, 2), X)
+    draft.add(P, "deliver", message_id(A, 1), X)
+    return draft
+
+
+def through_another_group(*order_at_p: int) -> DraftRun:
+    draft = DraftRun()
+    draft.found(X, A, P)
+    draft.found(Y, A)
+    for number, group in ((1, X), (2, Y), (3, X)):
+        draft.add(A, "publish", message_id(A, number), group)
+        draft.add(A, "deliver", message_id(A, number), group)
+    for number in order_at_p:
+        draft.add(P, "deliver", message_id(A, number), X)
+    return draft
+
+
+@pytest.mark.parametrize(
+    ("draft", "cause"),
+    [
+        (published_but_not_delivered(), message_id(A, 1)),
+        (through_another_group(3, 1), message_id(A, 1)),
+        (through_another_group(1, 3), None),
+    ],
+    ids=["published, not delivered", "cut at another group", "no false alarm"],
+)
+def test_ours_is_right(draft: DraftRun, cause: int | None) -> None:
+    by_judge = [v.cause for v in judge(draft.run()).violations["causal_order"]]
+    found = check_run(draft.run()).findings
+    by_kernels = [f.cause for f in found if f.guarantee == "causal_order"]
+    assert by_judge == by_kernels == ([] if cause is None else [cause])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NODE_LIMIT, NodeId
@@ -26,8 +27,6 @@ GRAPHS: Final = ("full_mesh", "edges", "line", "ring", "star", "tree")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
-
-Edge = tuple[int, int]
 
 
 @dataclass
@@ -171,22 +170,22 @@ def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
     return kind, Topology({node: list(peers) for node, peers in neighbours.items()})
 
 
-def _graph(kind: str, nodes: int, degree: int) -> list[Edge]:
+def _graph(kind: str, nodes: int, degree: int) -> list[graphs.Edge]:
     """The edges of a regular graph over the places 0..n-1: the nodes in the order of their ids."""
     if kind == "line":
-        return [(n, n + 1) for n in range(nodes - 1)]
+        return graphs.line(nodes)
     if kind == "ring":
-        return [(n, (n + 1) % nodes) for n in range(nodes if nodes > 2 else nodes - 1)]
+        return graphs.ring(nodes)
     if kind == "star":
-        return [(0, n) for n in range(1, nodes)]
+        return graphs.star(nodes)
     if kind == "tree":
-        return [((n - 1) // (degree - 1), n) for n in range(1, nodes)]
+        return graphs.tree(nodes, degree)
     assert kind == "full_mesh"
-    return [(a, b) for a in range(nodes) for b in range(a + 1, nodes)]
+    return graphs.full_mesh(nodes)
 
 
-def _edges(table: Table, nodes: list[NodeId]) -> list[Edge]:
-    edges: list[Edge] = []
+def _edges(table: Table, nodes: list[NodeId]) -> list[graphs.Edge]:
+    edges: list[graphs.Edge] = []
     for edge in table.items("edges"):
         if not isinstance(edge, list) or len(edge) != 2 or edge[0] == edge[1]:
             raise table.wrong("edges", edge, "pairs of two node ids, such as [[1, 2], [2, 3]]")

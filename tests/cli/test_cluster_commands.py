@@ -88,10 +88,12 @@ def test_wrong_usage_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "causalcast-cluster/node-1").mkdir(parents=True)
+    (tmp_path / "old/nodes/node-1").mkdir(parents=True)
     for arguments, expected in (
         (["pub", "chat", "x", "--node", "7"], "no node 7"),
         (["pub", "chat", "x", "--node", "1"], "node 1 does not answer"),
         (["up"], "not empty"),
+        (["demo", "--out", "old"], "not empty"),
         (["up", "--dir", "other", "--protocol", "naive_flod"], "did you mean naive_flood?"),
         (["up", "--dir", "other", "--groups", "a=1,9"], "the nodes are 1 to 5"),
         (["up", "--dir", "other", "--groups", "a=x"], "expected name=1,2,3"),

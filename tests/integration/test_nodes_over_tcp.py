@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 
-from causalcast.errors import ConfigError, NodeError
+from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
@@ -373,6 +373,31 @@ def test_what_a_node_cannot_do_is_said_clearly(tmp_path: Path) -> None:
                 await town.node(1).start()
         with pytest.raises(NodeError, match="stopped"):
             await anext(node.group("all"))
+
+    asyncio.run(story())
+
+
+def test_what_keeps_a_node_from_starting_is_said_clearly(tmp_path: Path) -> None:
+    """A folder that is a file, and an address that somebody else has; then it starts."""
+    town = Neighbourhood(tmp_path, 1)
+
+    async def story() -> None:
+        (tmp_path / "node-1").write_text("in the way")
+        with pytest.raises(JournalError, match="journal: cannot be opened"):
+            await town.node(1).start()
+        (tmp_path / "node-1").unlink()
+        (tmp_path / "node-1").mkdir()
+        (tmp_path / "node-1/trace").write_text("in the way")
+        with pytest.raises(NodeError, match="the trace cannot be written"):
+            await town.node(1).start()
+        (tmp_path / "node-1/trace").unlink()
+        taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", town.ports[1])
+        with pytest.raises(NodeError, match="cannot listen at"):
+            await town.node(1).start()
+        taken.close()
+        await taken.wait_closed()
+        async with town.running():
+            pass
 
     asyncio.run(story())
 

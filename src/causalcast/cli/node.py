@@ -102,12 +102,10 @@ def run_up(options: argparse.Namespace) -> int:
         groups=_groups(options.groups, options.nodes),
         trace_level=options.trace,
     )
-    if options.dir.exists() and any(options.dir.iterdir()):
-        raise ConfigError(f"{options.dir}: not empty; remove it or choose another --dir")
+    cluster = LocalCluster(options.dir, plan)
     # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console()
-    cluster = LocalCluster(options.dir, plan)
     try:
         with console.status("starting the nodes"):
             cluster.start_all()

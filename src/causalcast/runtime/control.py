@@ -52,8 +52,10 @@ class ControlServer:
         """Close the socket and end all subscriptions."""
         if self._server is not None:
             self._server.close()
-        for pump in self._pumps.values():
+        pumps = list(self._pumps.values())
+        for pump in pumps:
             pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
         for writers in self._subscribers.values():
             for writer in writers:
                 writer.close()
@@ -118,7 +120,7 @@ class ControlServer:
             self._pumps[group] = asyncio.create_task(self._pump(group))
         await reader.read()  # until they hang up
         subscribers.pop(writer, None)
-        if not subscribers:
+        if not subscribers and group in self._pumps:
             self._pumps.pop(group).cancel()
 
     async def _pump(self, group: str) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from causalcast.errors import NodeError
+from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.control_client import ControlClient
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
@@ -52,6 +52,8 @@ class LocalCluster:
 
     def __init__(self, folder: Path, plan: ClusterPlan) -> None:
         """Write the folders and TOML files; ports are free ones of this moment."""
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder}: not empty; remove it or choose another folder")
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))

@@ -412,6 +412,8 @@ class TcpLinks:
         found = differences(self._greeting, greeting)
         if not found and dialler_of(LinkId(greeting.link)) != greeting.node:
             found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
+        if not found and not _is_address(greeting.address):
+            found = [f"{greeting.address!r} is no address"]
         return "; ".join(found)
 
     def _crosses_ours(self, peer: NodeId, greeting: Greeting) -> bool:
@@ -427,8 +429,7 @@ class TcpLinks:
 
     def _take(self, connection: Connection, greeting: Greeting) -> None:
         peer = connection.peer
-        if greeting.address:
-            self._book.learn(peer, Address.parse(greeting.address))
+        self._book.learn(peer, Address.parse(greeting.address))
         dial = self._dials.pop(peer, None)
         if dial is not None:
             self._abandon(dial)
@@ -487,3 +488,11 @@ class TcpLinks:
         """A connection has room again, or is gone."""
         if self.congested.pop(connection, 0) is None and not self.congested:
             self.events.relieved()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        Address.parse(text)
+    except ValueError:
+        return False
+    return True

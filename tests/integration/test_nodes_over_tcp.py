@@ -475,6 +475,34 @@ def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_receipt_tells_when_every_member_has_the_message(tmp_path: Path) -> None:
+    """The protocol here says so for every second message."""
+    (tmp_path / "telling.py").write_text(
+        "from causalcast.core import *\n"
+        "class Telling(Multicast):\n"
+        "    def on_publish(self, publication, out):\n"
+        "        out.deliver(publication)\n"
+        "        if number_of(publication.id) % 2 == 0:\n"
+        "            out.start_timer('tell', 50 * MILLISECOND, publication.id)\n"
+        "    def on_timer(self, name, subject, out):\n"
+        "        out.stable(subject)\n"
+        "SPEC = ProtocolSpec('telling', 'Tells.', lambda setup: Telling(), [], [],\n"
+        "                    offers=['stability'])\n"
+    )
+    town = Neighbourhood(tmp_path, 1, protocol="telling.py")
+
+    async def story() -> None:
+        async with town.running() as (node,):
+            first = await node.group("all").publish(b"1")
+            second = await node.group("all").publish(b"2")
+            await second.stable(timeout=5)
+            await second.stable(timeout=5)
+            with pytest.raises(NodeError, match=r"1\.1 in 'all'> is not stable after 0.05 s"):
+                await first.stable(timeout=0.05)
+
+    asyncio.run(story())
+
+
 def test_a_bug_in_a_protocol_stops_its_node_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

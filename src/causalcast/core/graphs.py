@@ -1,6 +1,8 @@
 """Graphs to start from: lines, rings, stars, trees, random trees, random regular graphs, meshes."""
 
 import random
+from collections.abc import Callable
+from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.topology import Topology
@@ -67,3 +69,12 @@ def random_regular(nodes: int, degree: int, rng: random.Random) -> list[Edge]:
 def full_mesh(nodes: int) -> list[Edge]:
     """Everybody is joined to everybody."""
     return [(a, b) for a in range(nodes) for b in range(a + 1, nodes)]
+
+
+# Graphs that follow from the number of nodes alone.
+SIMPLE: Final[dict[str, Callable[[int], list[Edge]]]] = {
+    "line": line,
+    "ring": ring,
+    "star": star,
+    "full_mesh": full_mesh,
+}

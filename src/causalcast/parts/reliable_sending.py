@@ -14,7 +14,8 @@ restarted node rebuilds from its records:
 leaves it to the origin to reach everybody, who must be its neighbour.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND
@@ -103,7 +104,7 @@ class Neighbour:
         self.heard = False  # since the link came up: did it tell what it has
         self.has = DuplicateFilter()  # it acknowledged or sent these
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
-        self.behind = False  # more is waiting than the window allows
+        self.queue: deque[MessageId] = deque()  # to be sent when the window allows
         self.to_acknowledge: dict[NodeId, None] = {}  # origins whose count it should be told
 
 
@@ -122,7 +123,8 @@ class ReliableSending:
         self.seen = DuplicateFilter()
         self.neighbours = {peer: Neighbour() for peer in setup.topology.neighbours()}
         self._founders = dict.fromkeys(self.neighbours)
-        self._kept: dict[NodeId, dict[int, Message]] = {}  # per origin, in ascending number
+        self._kept: dict[MessageId, Message] = {}  # in the order they were accepted
+        self._forgotten: dict[NodeId, int] = {}  # per origin: every neighbour has 1..n
         self._id_of = id_of
 
     # What the owner calls
@@ -142,7 +144,7 @@ class ReliableSending:
         out.persist(Accepted(message))
         if not self.direct or sender == self.me:
             self._keep(identity, message)
-            self._spread(identity, message, out)
+            self._spread(identity, out)
             self._forget(origin_of(identity))
         return True
 
@@ -153,12 +155,15 @@ class ReliableSending:
             out.note("reliable_sending.stray", sender)
             return
         self._learn(neighbour, message.counts)
-        if message.all_of_it:
-            neighbour.heard = True
         if message.answer:
             self._tell_all(sender, neighbour, out)
-        if neighbour.heard and (message.all_of_it or neighbour.behind):
-            self._catch_up(sender, neighbour, out)
+        if message.all_of_it:
+            neighbour.heard = True
+            # In the order they were accepted here, so that causes come before their effects.
+            neighbour.queue = deque(
+                identity for identity in self._kept if not neighbour.has.has(identity)
+            )
+        self._send_queued(sender, neighbour, out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         """Repeat what was not acknowledged, or acknowledge what was collected."""
@@ -175,8 +180,8 @@ class ReliableSending:
         neighbour = self.neighbours.setdefault(peer, Neighbour())
         neighbour.up = True
         neighbour.heard = False
-        neighbour.behind = False
         neighbour.under_way = {}
+        neighbour.queue.clear()
         self._tell_all(peer, neighbour, out)
         out.start_timer(REPEAT, self.repeat_after, peer)
 
@@ -185,6 +190,7 @@ class ReliableSending:
         neighbour = self.neighbours[peer]
         neighbour.up = False
         neighbour.under_way = {}
+        neighbour.queue.clear()
         neighbour.to_acknowledge = {}
         if peer not in self._founders:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
@@ -208,52 +214,38 @@ class ReliableSending:
     def snapshot(self, also: list[Message]) -> list[Message]:
         """Records for a restart: counts, what is kept, and what the owner still needs (`also`)."""
         records: list[Message] = [Forgotten(dict(self.seen.counts))]
-        kept = {self._id_of(message): message for message in also}
-        for messages in self._kept.values():
-            for message in messages.values():
-                kept[self._id_of(message)] = message
+        kept = {**self._kept, **{self._id_of(message): message for message in also}}
         records.extend(Accepted(message) for message in kept.values())
         return records
 
     def size(self) -> int:
         """Entries kept."""
-        return self.seen.size() + sum(len(messages) for messages in self._kept.values())
+        return self.seen.size() + len(self._kept)
 
     def kept(self) -> int:
         """Messages that some neighbour may still lack."""
-        return sum(len(messages) for messages in self._kept.values())
+        return len(self._kept)
 
     # Sending
 
-    def _spread(self, identity: MessageId, message: Message, out: Outbox) -> None:
+    def _spread(self, identity: MessageId, out: Outbox) -> None:
         for peer, neighbour in self.neighbours.items():
-            if not neighbour.up or neighbour.has.has(identity):
+            if neighbour.up and not neighbour.has.has(identity):
+                neighbour.queue.append(identity)
+                self._send_queued(peer, neighbour, out)
+
+    def _send_queued(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+        """Send what waits for this neighbour, as far as the window allows."""
+        under_way = neighbour.under_way
+        while neighbour.queue and len(under_way) < self.window:
+            identity = neighbour.queue.popleft()
+            message = self._kept.get(identity)
+            if message is None or identity in under_way or neighbour.has.has(identity):
                 continue
-            if len(neighbour.under_way) >= self.window:
-                neighbour.behind = True
-            else:
-                self._send(peer, neighbour, identity, message, out)
-
-    def _send(
-        self, peer: NodeId, neighbour: Neighbour, identity: MessageId, message: Message, out: Outbox
-    ) -> None:
-        if not neighbour.under_way and neighbour.heard:
-            out.start_timer(REPEAT, self.repeat_after, peer)
-        neighbour.under_way[identity] = out.now
-        out.send(peer, message)
-
-    def _catch_up(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
-        """Send what the neighbour lacks, as far as the window allows."""
-        neighbour.behind = False
-        for origin, messages in self._kept.items():
-            for number, message in messages.items():
-                identity = message_id(origin, number)
-                if neighbour.has.has(identity) or identity in neighbour.under_way:
-                    continue
-                if len(neighbour.under_way) >= self.window:
-                    neighbour.behind = True
-                    return
-                self._send(peer, neighbour, identity, message, out)
+            if not under_way and neighbour.heard:
+                out.start_timer(REPEAT, self.repeat_after, peer)
+            under_way[identity] = out.now
+            out.send(peer, message)
 
     def _repeat(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         if not neighbour.heard:
@@ -263,7 +255,7 @@ class ReliableSending:
                 continue
             neighbour.under_way[identity] = out.now
             out.note("reliable_sending.repeated", identity)
-            out.send(peer, self._kept[origin_of(identity)][number_of(identity)])
+            out.send(peer, self._kept[identity])
         if neighbour.under_way or not neighbour.heard:
             out.start_timer(REPEAT, self.repeat_after, peer)
 
@@ -288,44 +280,42 @@ class ReliableSending:
     # Keeping and forgetting
 
     def _keep(self, identity: MessageId, message: Message) -> None:
-        if not self.neighbours:
-            return
-        origin, number = origin_of(identity), number_of(identity)
-        messages = self._kept.setdefault(origin, {})
-        in_order = not messages or number > next(reversed(messages))
-        messages[number] = message
-        if not in_order:
-            self._kept[origin] = dict(sorted(messages.items()))
+        everywhere = self._forgotten.get(origin_of(identity), 0)
+        if self.neighbours and number_of(identity) > everywhere:
+            self._kept[identity] = message
 
     def _learn(self, neighbour: Neighbour, counts: dict[NodeId, int]) -> None:
         """The neighbour has everything up to `counts`: forget what all have."""
         for origin, count in counts.items():
             known = neighbour.has.counts.get(origin, 0)
-            if count <= known:
-                continue
-            neighbour.has.skip_to(origin, count)
-            if count - known > len(neighbour.under_way):
-                arrived = [
-                    identity
-                    for identity in neighbour.under_way
-                    if origin_of(identity) == origin and number_of(identity) <= count
-                ]
-            else:
-                arrived = [message_id(origin, number) for number in range(known + 1, count + 1)]
-            for identity in arrived:
-                neighbour.under_way.pop(identity, None)
-            self._forget(origin)
+            if count > known:
+                neighbour.has.skip_to(origin, count)
+                for identity in _run_of(origin, known, count, neighbour.under_way):
+                    neighbour.under_way.pop(identity, None)
+                self._forget(origin)
 
     def _forget(self, origin: NodeId) -> None:
-        messages = self._kept.get(origin)
-        if messages is None:
+        """Keep no longer what every neighbour has of `origin`."""
+        if not self._kept:
             return
+        forgotten = self._forgotten.get(origin, 0)
         everywhere = min(
             neighbour.has.counts.get(origin, 0) for neighbour in self.neighbours.values()
         )
-        while messages:
-            oldest = next(iter(messages))
-            if oldest > everywhere:
-                return
-            del messages[oldest]
-        del self._kept[origin]
+        if everywhere > forgotten:
+            for identity in _run_of(origin, forgotten, everywhere, self._kept):
+                self._kept.pop(identity, None)
+            self._forgotten[origin] = everywhere
+
+
+def _run_of(
+    origin: NodeId, after: int, to: int, among: Mapping[MessageId, object]
+) -> list[MessageId]:
+    """The ids of `origin` numbered from `after` + 1 to `to`, at least those that are `among`."""
+    if to - after <= len(among):
+        return [message_id(origin, number) for number in range(after + 1, to + 1)]
+    return [
+        identity
+        for identity in among
+        if origin_of(identity) == origin and after < number_of(identity) <= to
+    ]

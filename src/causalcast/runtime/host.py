@@ -40,12 +40,14 @@ from causalcast.core.ids import (
     NodeId,
     link_id,
     message_id,
+    origin_of,
 )
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError, ConfigError, NodeError
+from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.compaction import Compaction
@@ -140,6 +142,8 @@ class Host(World):
         self._compacting = False
         self._persisting: dict[int, None] = {}  # layers that have records
         self._publishing: dict[asyncio.Future[None], None] = {}
+        self._stable = DuplicateFilter()  # own messages that every member has
+        self._waiting_for_stable: dict[MessageId, list[asyncio.Event]] = {}
         self._relief = asyncio.Event()
         self._turn_planned = False
 
@@ -233,6 +237,9 @@ class Host(World):
         for future in self._publishing:
             if not future.done():
                 future.set_exception(gone)
+        for events in self._waiting_for_stable.values():
+            for event in events:
+                event.set()
         self._relief.set()
         self.inbox.wake_all()
         self._let_go()
@@ -381,6 +388,14 @@ class Host(World):
         if not self._acknowledged:
             self._loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
+
+    async def wait_stable(self, message: MessageId) -> None:
+        """Wait until every member has delivered `message`, as far as the protocol tells."""
+        while not self._stable.has(message):
+            self.check_alive()
+            told = asyncio.Event()
+            self._waiting_for_stable.setdefault(message, []).append(told)
+            await told.wait()
 
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a held message waits for."""
@@ -715,8 +730,15 @@ class Host(World):
             self._later(self._row, self._at_us, DUPLICATE, effect.message)
 
     def stable(self, node: NodeId, effect: Stable) -> None:
+        self._later(self._is_stable, effect.message)
         row = (self._at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
         self._later(self._row, *row)
+
+    def _is_stable(self, message: MessageId) -> None:
+        if origin_of(message) == self.me:
+            self._stable.add(message)
+            for waiting in self._waiting_for_stable.pop(message, []):
+                waiting.set()
 
     def note(self, node: NodeId, effect: Note) -> None:
         self.notes[effect.name] += 1

@@ -23,7 +23,7 @@ from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
 from causalcast.wire.codec import DEFAULT_MAX_BODY
 
-GRAPHS: Final = ("full_mesh", "edges", "line", "ring", "star", "tree")
+GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -172,16 +172,7 @@ def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
 
 def _graph(kind: str, nodes: int, degree: int) -> list[graphs.Edge]:
     """The edges of a regular graph over the places 0..n-1: the nodes in the order of their ids."""
-    if kind == "line":
-        return graphs.line(nodes)
-    if kind == "ring":
-        return graphs.ring(nodes)
-    if kind == "star":
-        return graphs.star(nodes)
-    if kind == "tree":
-        return graphs.tree(nodes, degree)
-    assert kind == "full_mesh"
-    return graphs.full_mesh(nodes)
+    return graphs.tree(nodes, degree) if kind == "tree" else graphs.SIMPLE[kind](nodes)
 
 
 def _edges(table: Table, nodes: list[NodeId]) -> list[graphs.Edge]:

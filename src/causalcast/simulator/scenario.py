@@ -4,7 +4,6 @@ Everything is checked before anything runs; an error names the file, the key and
 """
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from causalcast.simulator.workload import Stream
 from causalcast.toml_table import Table
 
 MS = 1000  # microseconds
-GRAPHS = ("line", "ring", "star", "tree", "random_tree", "random_regular", "full_mesh", "edges")
+GRAPHS = (*graphs.SIMPLE, "tree", "random_tree", "random_regular", "edges")
 
 
 class RandomFaults:
@@ -158,13 +157,7 @@ class Scenario:
             return graphs.random_tree(nodes, rng)
         if kind == "random_regular":
             return graphs.random_regular(nodes, table.integer("degree", 5, least=1), rng)
-        simple: dict[str, Callable[[int], list[graphs.Edge]]] = {
-            "line": graphs.line,
-            "ring": graphs.ring,
-            "star": graphs.star,
-            "full_mesh": graphs.full_mesh,
-        }
-        return simple[kind](nodes)
+        return graphs.SIMPLE[kind](nodes)
 
     def _edge(self, table: Table, edge: Any) -> graphs.Edge:
         if not isinstance(edge, list) or len(edge) != 2 or not all(type(e) is int for e in edge):

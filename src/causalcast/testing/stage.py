@@ -112,20 +112,14 @@ class Stage(World):
         protocol = find_protocol(words[0])
         size = int(words[2])
         rest = words[3:]
-        shapes = {
-            "full_mesh": graphs.full_mesh,
-            "line": graphs.line,
-            "ring": graphs.ring,
-            "star": graphs.star,
-        }
-        shape = next((word for word in rest if word in shapes), "full_mesh")
+        shape = next((word for word in rest if word in graphs.SIMPLE), "full_mesh")
         self._shows_control = "control" in rest
         settings: dict[str, object] = {}
         for word in rest:
             if "=" in word:
                 name, _, value = word.partition("=")
                 settings[name] = value
-        topology = graphs.from_edges(size, shapes[shape](size))
+        topology = graphs.from_edges(size, graphs.SIMPLE[shape](size))
         detector, overlay = find_detector("link_loss"), find_overlay("static_graph")
         self._blueprint = Blueprint(
             protocol,

@@ -76,10 +76,10 @@ class Codec:
         """The layer and the message; raises WireError for anything that is not one."""
         try:
             struct = self._decoder.decode(data)
+            layer, make = self._from_struct[type(struct)]
+            return layer, make(struct)  # messages inside messages are decoded here
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
-        layer, make = self._from_struct[type(struct)]
-        return layer, make(struct)
 
     def describe(self, message: Message, size: int) -> Description:
         """What the trace says of a message that took `size` bytes."""

@@ -1,0 +1,139 @@
+"""The tests every protocol must pass, derived from its SPEC.
+
+    from causalcast.testing.conformance import Conformance
+
+    def test_my_protocol():
+        Conformance("./my_protocol.py").check_all(seeds=50)
+
+or, for one test per promise, see `tests/conformance` of this project.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from causalcast.core.blueprint import Blueprint
+from causalcast.core.message import Message, Publication
+from causalcast.errors import WireError
+from causalcast.judge import judge
+from causalcast.registry import find_protocol
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import random_scenario
+from causalcast.trace.run_folder import Run
+from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
+from causalcast.wire.codec import Codec
+
+
+class Conformance:
+    """One protocol under test, by name or by the path of its file."""
+
+    def __init__(self, protocol: str, options: Mapping[str, Any] | None = None) -> None:
+        self.protocol = protocol
+        self.spec = find_protocol(protocol)
+        self.options = dict(options or {})
+
+    def check_all(self, seeds: int = 50) -> None:
+        """Everything at once."""
+        self.check_spec()
+        self.check_messages()
+        self.check_determinism(range(min(seeds, 3)))
+        self.check_promises(range(seeds))
+
+    def check_spec(self) -> None:
+        """The SPEC speaks of things that exist."""
+        spec = self.spec
+        assert spec.summary, "a SPEC needs a summary: one line for people"
+        for guarantee in spec.guarantees:
+            known = guarantee in GUARANTEES or guarantee in WEAKER_FORMS
+            assert known, f"{guarantee!r} is no guarantee; there are {', '.join(GUARANTEES)}"
+        names = [option.name for option in spec.options]
+        assert len(set(names)) == len(names), "two options have the same name"
+        for option in spec.options:
+            assert option.meaning, f"option {option.name} needs a meaning"
+
+    def check_messages(self) -> None:
+        """Declared fields are the constructor's, and every message survives the wire."""
+        codec = Codec([[], [], self.spec.messages])
+        for message_class in self.spec.messages:
+            message = example_of(message_class, self.spec.messages)
+            encoded = codec.encode(message)
+            layer, decoded = codec.decode(encoded)
+            assert layer == 2
+            assert repr(decoded) == repr(message), f"{message!r} became {decoded!r}"
+            assert codec.encode(decoded) == encoded
+            _check_refusal(codec, encoded)
+
+    def check_promises(self, seeds: Iterable[int]) -> None:
+        """Under random faults within the promise, each promise is kept, and nothing is pending."""
+        for seed in seeds:
+            self.check_seed(seed)
+
+    def check_seed(self, seed: int) -> Run:
+        """One random scenario; its run comes back."""
+        run = self._run(seed)
+        found = judge(run)
+        for guarantee in self.spec.guarantees:
+            name = WEAKER_FORMS.get(guarantee, guarantee)
+            broken = found.violations[name]
+            repeat = f"seed {seed} of {self.protocol}"
+            assert not broken, f"{repeat}: {name} broken {len(broken)} times; first: {broken[0]}"
+            assert name not in found.pending, f"{repeat}: {name} is still pending after the calm"
+        return run
+
+    def check_determinism(self, seeds: Iterable[int]) -> None:
+        """The same seed twice leaves the same trace."""
+        for seed in seeds:
+            one, other = self._run(seed), self._run(seed)
+            assert one.header == other.header
+            assert one.events.equals(other.events), f"seed {seed} gave two different traces"
+
+    def blueprint(self, seed: int = 0) -> Blueprint:
+        """The cluster of one random scenario, on paper."""
+        return self._scenario(seed).blueprint
+
+    def _scenario(self, seed: int) -> Scenario:
+        text = random_scenario(self.spec, seed, self.options)
+        return Scenario(text, f"seed {seed}", protocol=self.protocol)
+
+    def _run(self, seed: int) -> Run:
+        running = ScenarioRun(self._scenario(seed), "messages")
+        running.run()
+        return running.result()
+
+
+def example_of(message_class: type[Message], others: Iterable[type[Message]]) -> Message:
+    """A message of a class, every field filled with something that is not its default."""
+    kinds = message_class.wire.fields.values()
+    fields: list[Any] = [_example(kind, message_class, list(others)) for kind in kinds]
+    return message_class(*fields)
+
+
+def _example(kind: Any, inside: type[Message], others: list[type[Message]]) -> Any:
+    if kind is Publication:
+        return Publication(5 << 32 | 7, 3, b"body")  # type: ignore[arg-type]
+    if kind is Message:
+        plain = [c for c in others if c is not inside and Message not in c.wire.fields.values()]
+        return example_of(plain[0], others)
+    supertype = getattr(kind, "__supertype__", None)
+    if supertype is not None:
+        return 1 << 32 | 9 if kind.__name__ == "MessageId" else 9
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is list:
+        return [_example(arguments[0], inside, others)]
+    if origin is dict:
+        key, value = (_example(argument, inside, others) for argument in arguments)
+        return {key: value}
+    plain_values: dict[Any, Any] = {int: 12, bool: True, str: "text", bytes: b"bytes", float: 1.5}
+    return plain_values[kind]
+
+
+def _check_refusal(codec: Codec, encoded: bytes) -> None:
+    """Cut short or of the wrong shape, it is refused, not half understood."""
+    for damaged in (encoded[:-1], encoded + b"\x00", msgspec.msgpack.encode(["no", "message"])):
+        try:
+            codec.decode(damaged)
+        except WireError:
+            continue
+        raise AssertionError(f"{damaged!r} was taken for a message")

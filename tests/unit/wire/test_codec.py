@@ -1,0 +1,162 @@
+"""The wire says what was declared and refuses all else; sizes are those of the real frame."""
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from causalcast.core import GroupId, Message, MessageId, NodeId, Publication, Wire, message_id
+from causalcast.core.message import Wire as WireType
+from causalcast.errors import WireError
+from causalcast.parts.reliable_sending import Accepted
+from causalcast.protocols.vector_clock_broadcast import SPEC, Stamped
+from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.testing.conformance import example_of
+from causalcast.wire.codec import Codec
+from causalcast.wire.framing import frame
+
+CODEC = Codec([[], [], SPEC.messages])
+
+
+class Everything(Message):
+    """Every type a field can have."""
+
+    wire = Wire(
+        "test.everything",
+        flag=bool,
+        number=int,
+        share=float,
+        text=str,
+        data=bytes,
+        node=NodeId,
+        message=MessageId,
+        publication=Publication,
+        inner=Message,
+        publications=list[Publication],
+        inners=list[Message],
+        counts=dict[NodeId, int],
+        ids=list[MessageId],
+    )
+
+    def __init__(self, *fields: object) -> None:
+        self.__dict__.update(zip(Everything.wire.fields, fields, strict=True))
+
+
+def registered_messages() -> list[type[Message]]:
+    specs = [find_protocol(name) for name in protocol_names()]
+    layers = [find_detector("heartbeat"), find_overlay("static_graph")]
+    return [message for spec in [*specs, *layers] for message in spec.messages]
+
+
+@pytest.mark.parametrize("message_class", registered_messages(), ids=lambda c: c.wire.name)
+def test_the_declaration_is_the_constructor(message_class: type[Message]) -> None:
+    """Compiled classes have no signature left, so this looks at the source's."""
+    assert isinstance(message_class.wire, WireType)
+    arguments = list(inspect.signature(message_class.__init__).parameters)[1:]
+    declared = list(message_class.wire.fields)
+    assert arguments == declared or (not declared and arguments == ["args", "kwargs"])
+
+
+def test_every_type_of_field_survives() -> None:
+    codec = Codec([[Stamped, Everything]])
+    message = example_of(Everything, [Stamped])
+    layer, decoded = codec.decode(codec.encode(message))
+    assert layer == 0
+    assert repr(decoded) == repr(message)
+
+
+def test_messages_nested_without_end_are_refused() -> None:
+    """Each level of `Accepted` costs an attacker a few bytes and us a call."""
+    inner = CODEC.encode(Stamped(Publication(message_id(NodeId(1), 1), GroupId(0), b""), {}))
+    level = CODEC.encode(
+        Accepted(Stamped(Publication(message_id(NodeId(1), 1), GroupId(0), b""), {}))
+    )
+    head = level[: len(level) - len(inner)]
+    with pytest.raises(WireError):
+        CODEC.decode(head * 100_000 + inner)
+
+
+@given(
+    st.integers(0, 2**31 - 1),
+    st.integers(1, 2**32 - 1),
+    st.integers(0, 2**31 - 1),
+    st.binary(max_size=200),
+    st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**32)),
+)
+def test_round_trip(
+    origin: int, number: int, group: int, body: bytes, needs: dict[NodeId, int]
+) -> None:
+    message = Stamped(Publication(message_id(NodeId(origin), number), GroupId(group), body), needs)
+    layer, decoded = CODEC.decode(CODEC.encode(message))
+    assert isinstance(decoded, Stamped) and layer == 2
+    assert decoded.publication.id == message.publication.id
+    assert (decoded.publication.group, decoded.publication.body) == (group, body)
+    assert decoded.needs == needs
+
+
+@given(st.binary(max_size=80))
+def test_noise_is_a_message_or_a_wire_error(noise: bytes) -> None:
+    try:
+        layer, message = CODEC.decode(noise)
+    except WireError:
+        return
+    assert CODEC.decode(CODEC.encode(message))[0] == layer
+
+
+def test_a_body_beyond_the_limit_is_refused() -> None:
+    small = Codec([[], [], SPEC.messages], max_body=10)
+    message = Stamped(Publication(message_id(NodeId(1), 1), GroupId(0), bytes(11)), {})
+    with pytest.raises(WireError):
+        small.decode(CODEC.encode(message))
+
+
+def test_ids_out_of_range_are_refused() -> None:
+    good = CODEC.encode(Stamped(Publication(message_id(NodeId(1), 1), GroupId(0), b""), {}))
+    negative = Stamped(Publication(MessageId(-5 << 32 | 1), GroupId(0), b""), {})
+    assert CODEC.decode(good)
+    with pytest.raises(WireError):
+        CODEC.decode(CODEC.encode(negative))
+
+
+def test_the_digest_tells_apart_what_cannot_talk() -> None:
+    assert CODEC.digest("a") == Codec([[], [], SPEC.messages]).digest("a")
+    assert CODEC.digest("a") != CODEC.digest("b")
+    assert CODEC.digest("a") != Codec([[], [], SPEC.messages[:1]]).digest("a")
+
+
+def test_simulated_sizes_are_those_of_real_frames() -> None:
+    """Every send row of a simulation has the size that the same message has on a socket."""
+    scenario = Scenario(
+        """
+        protocol = "vector_clock_broadcast"
+        until_ms = 100
+        [overlay]
+        kind = "ring"
+        nodes = 4
+        [[publish]]
+        node = [0, 1, 2]
+        count = 5
+        payload_bytes = 33
+        """,
+        "sizes",
+    )
+    running = ScenarioRun(scenario, "messages")
+    sent: list[int] = []
+    real_encode = running.codec.encode
+
+    def encode_and_measure(message: Message) -> bytes:
+        data = real_encode(message)
+        described = running.codec.describe(message, len(data))
+        assert described.payload_bytes + described.metadata_bytes == len(frame(data))
+        sent.append(len(frame(data)))
+        return data
+
+    running.codec.encode = encode_and_measure  # type: ignore[method-assign]
+    running.run()
+    rows = running.result().events.to_pylist()
+    recorded = {r["payload_bytes"] + r["metadata_bytes"] for r in rows if r["kind"] == "send"}
+    assert recorded and recorded <= set(sent)
+    assert {r["payload_bytes"] for r in rows if r["kind"] == "send"} == {0, 33}

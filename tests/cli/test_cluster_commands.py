@@ -88,10 +88,12 @@ def test_wrong_usage_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "causalcast-cluster/node-1").mkdir(parents=True)
+    (tmp_path / "old/nodes/node-1").mkdir(parents=True)
     for arguments, expected in (
         (["pub", "chat", "x", "--node", "7"], "no node 7"),
         (["pub", "chat", "x", "--node", "1"], "node 1 does not answer"),
         (["up"], "not empty"),
+        (["demo", "--out", "old"], "not empty"),
         (["up", "--dir", "other", "--protocol", "naive_flod"], "did you mean naive_flood?"),
         (["up", "--dir", "other", "--groups", "a=1,9"], "the nodes are 1 to 5"),
         (["up", "--dir", "other", "--groups", "a=x"], "expected name=1,2,3"),
@@ -103,6 +105,38 @@ def test_wrong_usage_is_one_line(
         errors = capsys.readouterr().err
         assert expected in errors
         assert len(errors.splitlines()) == 1, errors
+
+
+def test_nodes_end_with_whoever_started_them(
+    cluster: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """`up` is killed and cannot stop its nodes: they notice, and leave in good order."""
+    cluster.kill()
+    cluster.wait()
+    logs = [tmp_path / f"causalcast-cluster/node-{node}/node.log" for node in (1, 2, 3)]
+    deadline = time.monotonic() + 20
+    while not all("stopped in good order" in log.read_text() for log in logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_up_runs_a_protocol_file_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from causalcast.core import *\n"
+        "class Mine(Multicast):\n"
+        "    def on_publish(self, publication, out):\n"
+        "        out.deliver(publication)\n"
+        "SPEC = ProtocolSpec('mine', 'Only here.', lambda setup: Mine(), [], [])\n"
+    )
+    process = start("up", "--nodes", "1", "--protocol", "./mine.py", "--dir", "c", where=tmp_path)
+    assert process.stdout is not None
+    assert any("Ctrl-C" in line for line in process.stdout), process.communicate()[1]
+    published = causalcast("pub", "all", "x", "--node", "1", "--dir", "c", where=tmp_path)
+    heard = causalcast("sub", "all", "--node", "1", "--count=1", "--dir", "c", where=tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert published.stdout == "published 1.1\n"
+    assert heard.stdout.split() == ["1.1", "x"]
 
 
 @pytest.mark.slow

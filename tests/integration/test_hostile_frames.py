@@ -137,6 +137,7 @@ def test_a_stranger_cannot_speak_for_a_neighbour_of_another_cluster(tmp_path: Pa
                 ({"node": 1}, "both are node 1"),
                 ({"wanted": 2}, "you want node 2, this is node 1"),
                 ({"link": 2 << 32 | 1}, "was not dialled by node 9"),
+                ({"address": "nowhere"}, "'nowhere' is no address"),
             ):
                 usual = {"node": 9, "start": 1, "link": 9 << 32 | 1, "wanted": 1}
                 hello = msgspec.structs.replace(mine, **{**usual, **changed})
@@ -147,6 +148,6 @@ def test_a_stranger_cannot_speak_for_a_neighbour_of_another_cluster(tmp_path: Pa
                 assert reason in answer.refusal
                 assert await reader.read() == b""
                 writer.close()
-            assert one.status()["trouble"]["refused_greetings"] == 5
+            assert one.status()["trouble"]["refused_greetings"] == 6
 
     asyncio.run(story())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 
-from causalcast.errors import ConfigError, NodeError
+from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
@@ -51,21 +51,25 @@ def test_messages_for_other_groups_are_passed_on_and_not_delivered(tmp_path: Pat
     asyncio.run(story())
 
 
-def test_nothing_is_visible_before_it_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk of node 1 stands still: no frame, no row, no delivery, no answer to `publish`."""
-    town = Neighbourhood(tmp_path, 2)
-    disk = threading.Event()
-    disk.set()
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is not set, the disk of node 1 stands still."""
+    works = threading.Event()
+    works.set()
     sync = os.fdatasync
 
     def slow_sync(fd: int) -> None:
         if "node-1" in os.readlink(f"/proc/self/fd/{fd}"):
-            disk.wait(10)
+            works.wait(10)
         sync(fd)
 
     monkeypatch.setattr(os, "fdatasync", slow_sync)
+    return works
+
+
+def test_nothing_is_visible_before_it_is_durable(tmp_path: Path, disk: threading.Event) -> None:
+    """The disk of node 1 stands still: no frame, no row, no delivery, no answer to `publish`."""
+    town = Neighbourhood(tmp_path, 2)
 
     async def story() -> None:
         async with town.running() as (one, two):
@@ -81,6 +85,28 @@ def test_nothing_is_visible_before_it_is_durable(
             disk.set()
             await publishing
             assert await take(two.group("all"), 1) == [b"slow"]
+
+    asyncio.run(story())
+
+
+def test_what_depends_on_an_entry_waits_for_it_too(tmp_path: Path, disk: threading.Event) -> None:
+    """Node 1 acknowledges in a later step, which has nothing to keep itself, and still must wait.
+
+    If the acknowledgement left before the disk has the message, a crash would lose it for ever.
+    """
+    town = Neighbourhood(tmp_path, 2)
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            neighbour = two._running().stack.multicast.sending.neighbours[1]  # type: ignore[attr-defined]
+            await asyncio.sleep(0.05)
+            disk.clear()
+            await two.group("all").publish(b"for node 1")
+            await asyncio.sleep(0.2)
+            assert neighbour.has.counts == {}
+            disk.set()
+            await until(lambda: neighbour.has.counts == {2: 1})
+            assert await take(one.group("all"), 1) == [b"for node 1"]
 
     asyncio.run(story())
 
@@ -205,6 +231,105 @@ def test_compaction_forgets_what_is_handled_and_nothing_else(tmp_path: Path) -> 
         assert delivered == list(range(1, 1302))
 
 
+def test_a_restart_adds_the_rows_that_the_crash_cut_off(tmp_path: Path) -> None:
+    """The log a crash leaves may be behind the journal: here by two publications."""
+    town = Neighbourhood(tmp_path, 1)
+    log = tmp_path / "node-1/trace/node-1.nodelog"
+
+    async def first_life() -> None:
+        node = town.node(1)
+        await node.start()
+        for number in range(3):
+            await node.group("all").publish(b"%d" % number)
+        behind = log.read_bytes()
+        for number in range(2):
+            await node.group("all").publish(b"%d" % number)
+        node._running().fail(NodeError("somebody pulled the plug"), "a test")
+        log.write_bytes(behind)
+
+    async def second_life() -> None:
+        async with town.running() as (node,):
+            await node.group("all").publish(b"6")
+
+    asyncio.run(first_life())
+    asyncio.run(second_life())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    told = [
+        (row["kind"], row["message"] and row["message"] & 0xFF)
+        for row in rows
+        if row["kind"] != "note"
+    ]
+    assert told == [
+        *((kind, number) for number in range(1, 6) for kind in ("publish", "deliver")),
+        ("crash", None),
+        ("recover", None),
+        ("publish", 6),
+        ("deliver", 6),
+        ("leave", None),
+    ]
+
+
+def test_compaction_takes_in_what_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    """It begins while an entry waits for its sync; a crash follows before its rows are there."""
+    town = Neighbourhood(tmp_path, 1)
+    log = tmp_path / "node-1/trace/node-1.nodelog"
+
+    async def first_life() -> None:
+        node = town.node(1)
+        await node.start()
+        await node.group("all").publish(b"first")
+        host = node._running()
+        behind = log.read_bytes()
+        host._compact_at = 0
+        await node.group("all").publish(b"second")
+        await until(lambda: host._compact_at > 0 and not host._compacting)
+        host.fail(NodeError("somebody pulled the plug"), "a test")
+        log.write_bytes(behind)
+
+    async def second_life() -> None:
+        async with town.running() as (node,):
+            assert await take(node.group("all"), 2) == [b"first", b"second"]
+            assert node.status()["published"] == node.status()["delivered"] == {"all": 2}
+
+    asyncio.run(first_life())
+    journal = (tmp_path / "node-1/data/journal").read_bytes()
+    assert journal.startswith(b"CCJRNL1c")
+    asyncio.run(second_life())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    kinds = [row["kind"] for row in rows if row["kind"] != "note"]
+    assert kinds == ["publish", "deliver"] * 2 + ["crash", "recover", "leave"]
+
+
+def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
+    """Nothing is dropped: when the peer reads again, everything is there."""
+    more = "[limits]\nsend_buffer_bytes = 100000"
+    town = Neighbourhood(tmp_path, 2, protocol="naive_flood", more=more)
+    count, size = 200, 100_000  # far more than the sockets between them hold
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            transport = two._running()._links._current[1]._transport  # type: ignore[index]
+            assert transport is not None
+            transport.pause_reading()
+
+            async def publish_all() -> None:
+                for number in range(count):
+                    await one.group("all").publish(b"%3d" % number + b"." * size)
+
+            publishing = asyncio.create_task(publish_all())
+            await until(lambda: bool(one._running()._links.congested))
+            await asyncio.sleep(0.1)
+            published = one.status()["published"]["all"]
+            assert published < count
+            assert not publishing.done()
+            transport.resume_reading()
+            bodies = await take(two.group("all"), count)
+            assert [int(body[:3]) for body in bodies] == list(range(count))
+            await publishing
+
+    asyncio.run(story())
+
+
 def test_joining_and_leaving_a_group_while_it_runs(tmp_path: Path) -> None:
     """Node 2 is a member only inside the context, and the trace says from where to where."""
     town = Neighbourhood(tmp_path, 2, groups="solo = [1]")
@@ -248,6 +373,31 @@ def test_what_a_node_cannot_do_is_said_clearly(tmp_path: Path) -> None:
                 await town.node(1).start()
         with pytest.raises(NodeError, match="stopped"):
             await anext(node.group("all"))
+
+    asyncio.run(story())
+
+
+def test_what_keeps_a_node_from_starting_is_said_clearly(tmp_path: Path) -> None:
+    """A folder that is a file, and an address that somebody else has; then it starts."""
+    town = Neighbourhood(tmp_path, 1)
+
+    async def story() -> None:
+        (tmp_path / "node-1").write_text("in the way")
+        with pytest.raises(JournalError, match="journal: cannot be opened"):
+            await town.node(1).start()
+        (tmp_path / "node-1").unlink()
+        (tmp_path / "node-1").mkdir()
+        (tmp_path / "node-1/trace").write_text("in the way")
+        with pytest.raises(NodeError, match="the trace cannot be written"):
+            await town.node(1).start()
+        (tmp_path / "node-1/trace").unlink()
+        taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", town.ports[1])
+        with pytest.raises(NodeError, match="cannot listen at"):
+            await town.node(1).start()
+        taken.close()
+        await taken.wait_closed()
+        async with town.running():
+            pass
 
     asyncio.run(story())
 
@@ -319,7 +469,36 @@ def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
                 assert one._current[2].link >> 32 == 1  # type: ignore[index]
                 assert len(one._connections) <= 2
                 one.hang_up(2)  # type: ignore[arg-type]
+                one.flush()
                 await until(lambda: not two._current)
+
+    asyncio.run(story())
+
+
+def test_a_receipt_tells_when_every_member_has_the_message(tmp_path: Path) -> None:
+    """The protocol here says so for every second message."""
+    (tmp_path / "telling.py").write_text(
+        "from causalcast.core import *\n"
+        "class Telling(Multicast):\n"
+        "    def on_publish(self, publication, out):\n"
+        "        out.deliver(publication)\n"
+        "        if number_of(publication.id) % 2 == 0:\n"
+        "            out.start_timer('tell', 50 * MILLISECOND, publication.id)\n"
+        "    def on_timer(self, name, subject, out):\n"
+        "        out.stable(subject)\n"
+        "SPEC = ProtocolSpec('telling', 'Tells.', lambda setup: Telling(), [], [],\n"
+        "                    offers=['stability'])\n"
+    )
+    town = Neighbourhood(tmp_path, 1, protocol="telling.py")
+
+    async def story() -> None:
+        async with town.running() as (node,):
+            first = await node.group("all").publish(b"1")
+            second = await node.group("all").publish(b"2")
+            await second.stable(timeout=5)
+            await second.stable(timeout=5)
+            with pytest.raises(NodeError, match=r"1\.1 in 'all'> is not stable after 0.05 s"):
+                await first.stable(timeout=0.05)
 
     asyncio.run(story())
 

@@ -36,7 +36,7 @@ def add_to(subparsers: Any) -> None:
 def run_demo(options: argparse.Namespace) -> int:
     """Play the whole story."""
     out = options.out or Path(tempfile.mkdtemp(prefix="causalcast-demo-"))
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     run = play(out, options.seconds, console)
     if options.no_verify:
         console.print(f"the run: {run}")
@@ -67,7 +67,7 @@ def play(out: Path, seconds: float, console: Console) -> Path:
         time.sleep(seconds * 0.15)
         story.restart(second)
         time.sleep(seconds * 0.25)
-        story.end([first, second])
+        story.end()
     finally:
         stubborn = cluster.stop_all()
     if stubborn:
@@ -117,21 +117,27 @@ class Story:
         return killed
 
     def restart(self, killed: Killed) -> None:
-        """Start it again on the storage it left."""
-        self._cluster.start(killed.node)
-        self._cluster.wait_ready(killed.node)
+        """Start it again on the storage it left, and watch it catch up."""
+        node = killed.node
+        others_have = self._delivered_by_others(node)
+        self._cluster.start(node)
+        self._cluster.wait_ready(node)
         away = time.monotonic() - killed.at
-        self._tell(f"[green]node {killed.node} is back[/] after {away:.1f} s and catches up")
+        self._tell(f"[green]node {node} is back[/] after {away:.1f} s")
+        missed = others_have - killed.delivered
+        began = time.monotonic()
+        while self._delivered(node) < others_have:
+            if time.monotonic() > began + CAUGHT_UP_WITHIN:
+                raise NodeError(f"node {node} does not catch up")
+            time.sleep(0.01)
+        self._tell(f"node {node} has caught up the {missed} messages it missed, and goes on")
 
-    def end(self, killed: list[Killed]) -> None:
+    def end(self) -> None:
         """End the traffic and wait until everybody has everything."""
         for node in self._cluster.ids:
             self._cluster.ask(node, "be_quiet")
         with self._console.status("waiting until everybody has everything"):
             published = self._wait_until_equal()
-        for one in killed:
-            caught_up = self._delivered(one.node) - one.delivered
-            self._tell(f"node {one.node} has delivered {caught_up} messages since it was killed")
         total = sum(published.values())
         counts = ", ".join(f"{n} in {name}" for name, n in published.items())
         self._tell(f"everybody has everything: [bold]{total}[/] messages, {counts}")
@@ -162,6 +168,16 @@ class Story:
         delivered: dict[str, int] = self._cluster.ask(node, "status")["delivered"]
         return sum(delivered.values())
 
+    def _delivered_by_others(self, node: int) -> int:
+        """What the node's groups have delivered elsewhere, so what it should have too."""
+        total = 0
+        for name, members in GROUPS.items():
+            if node in members:
+                others = [m for m in members if m != node and self._cluster.is_running(m)]
+                statuses = [self._cluster.ask(other, "status") for other in others]
+                total += max(status["delivered"].get(name, 0) for status in statuses)
+        return total
+
     def _tell(self, text: str) -> None:
         self._console.print(f"[dim]{time.monotonic() - self._begun:5.1f} s[/]  {text}")
 
@@ -175,4 +191,8 @@ def verify_and_report(run: Path, report: Path, console: Console) -> int:
     console.print("verifying the trace with Spark")
     code = main(["verify", str(run)])
     report_code = main(["report", str(run), "--out", str(report)])
+    if code or report_code:
+        console.print(f"[bold red]something is wrong with this run[/]; it is kept in {run}")
+    else:
+        console.print(f"[bold green]every promise was kept[/]; the report: {report}")
     return code or report_code

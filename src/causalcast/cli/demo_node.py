@@ -69,7 +69,8 @@ def main() -> None:
     """Run the node whose TOML is named on the command line."""
     set_up_logging()
     chatter = Chatter()
-    run_node(Path(sys.argv[1]), chatter.run, lambda: {"be_quiet": chatter.be_quiet})
+    requests = {"be_quiet": chatter.be_quiet}
+    run_node(Path(sys.argv[1]), chatter.run, requests, until_stdin_closes=True)
 
 
 if __name__ == "__main__":

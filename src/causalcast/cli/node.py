@@ -29,6 +29,9 @@ def add_to(subparsers: Any) -> None:
     node = subparsers.add_parser("node", help="run one node from its TOML file")
     node.add_argument("config", type=Path, metavar="CONFIG.toml")
     node.add_argument("--verbose", action="store_true", help="log notes of the protocol, too")
+    node.add_argument(
+        "--until-stdin-closes", action="store_true", help="stop when whoever started it has gone"
+    )
     node.set_defaults(run=run_one_node)
     pub = _add_client(subparsers, "pub", "publish a text", run_pub)
     pub.add_argument("group")
@@ -74,7 +77,7 @@ def _add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.Arg
 def run_one_node(options: argparse.Namespace) -> int:
     """`causalcast node`: until a signal or a `stop` request ends it."""
     set_up_logging(options.verbose)
-    run_node(options.config)
+    run_node(options.config, until_stdin_closes=options.until_stdin_closes)
     return 0
 
 
@@ -99,12 +102,10 @@ def run_up(options: argparse.Namespace) -> int:
         groups=_groups(options.groups, options.nodes),
         trace_level=options.trace,
     )
-    if options.dir.exists() and any(options.dir.iterdir()):
-        raise ConfigError(f"{options.dir}: not empty; remove it or choose another --dir")
+    cluster = LocalCluster(options.dir, plan)
     # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console()
-    cluster = LocalCluster(options.dir, plan)
     try:
         with console.status("starting the nodes"):
             cluster.start_all()

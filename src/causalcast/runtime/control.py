@@ -10,7 +10,7 @@ one line per message. Whoever may open the socket may publish: it is for the nod
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
@@ -24,7 +24,7 @@ class ControlServer:
     """Answers requests for one node. `extra` adds requests of the program around it."""
 
     def __init__(
-        self, node: Node, extra: dict[str, Callable[[Answer], Answer]] | None = None
+        self, node: Node, extra: Mapping[str, Callable[[Answer], Answer]] | None = None
     ) -> None:
         self.stop_asked = asyncio.Event()
         self._node = node
@@ -52,8 +52,10 @@ class ControlServer:
         """Close the socket and end all subscriptions."""
         if self._server is not None:
             self._server.close()
-        for pump in self._pumps.values():
+        pumps = list(self._pumps.values())
+        for pump in pumps:
             pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
         for writers in self._subscribers.values():
             for writer in writers:
                 writer.close()
@@ -118,7 +120,7 @@ class ControlServer:
             self._pumps[group] = asyncio.create_task(self._pump(group))
         await reader.read()  # until they hang up
         subscribers.pop(writer, None)
-        if not subscribers:
+        if not subscribers and group in self._pumps:
             self._pumps.pop(group).cancel()
 
     async def _pump(self, group: str) -> None:

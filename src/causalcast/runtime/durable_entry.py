@@ -137,7 +137,7 @@ class Memory:
         self.starts = 0
         self.identity: Identity | None = None
         self.published = 0  # the number of the last publication
-        self.groups: dict[GroupId, None] | None = None  # None: the founders' groups, unchanged
+        self.groups: dict[GroupId, None] = {}
         self.records: list[StoredRecord] = []
         self.inbox: dict[MessageId, StoredMessage] = {}
         self.published_in: dict[int, int] = {}
@@ -162,7 +162,6 @@ class Memory:
                 self._take_deliveries(entry, stored)
 
     def _take_step(self, step: Step, stored: StoredEntry) -> None:
-        assert self.groups is not None
         self.records.extend(step.records)
         if step.publication is not None:
             self.published = step.publication[0]

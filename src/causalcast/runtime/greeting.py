@@ -4,10 +4,11 @@ What must be equal is compared by a digest, and fact by fact where the digests d
 ends can log what to mend.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import WireError
 from causalcast.wire.codec import WIRE_VERSION
 
@@ -20,7 +21,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True):
 
     wire_version: int
     cluster: str
-    node: int
+    node: Annotated[int, msgspec.Meta(ge=0, lt=NODE_LIMIT)]
     start: int  # how often this node has started: a greater one means it was away
     address: str  # where it listens
     digest: str  # of the messages and the facts

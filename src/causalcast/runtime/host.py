@@ -32,12 +32,22 @@ from causalcast.core.effects import (
     Stable,
     StartTimer,
 )
-from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId, link_id, message_id
+from causalcast.core.ids import (
+    NUMBER_MASK,
+    GroupId,
+    LinkId,
+    MessageId,
+    NodeId,
+    link_id,
+    message_id,
+    origin_of,
+)
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError, ConfigError, NodeError
+from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.compaction import Compaction
@@ -49,11 +59,10 @@ from causalcast.runtime.durable_entry import (
     Snapshot,
     Started,
     Step,
-    TraceRows,
     count,
-    rows_of,
 )
 from causalcast.runtime.greeting import first_greeting
+from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
@@ -79,34 +88,9 @@ from causalcast.wire.framing import frame
 
 log = logging.getLogger(__name__)
 
-LINKS_PER_LIFE: Final = 20  # bits: a million dials before the numbers of the next life begin
+LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
+PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
-
-Action = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-class HeldStep:
-    """A step whose visible effects wait: for its own entry, or for one before it."""
-
-    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "sequence")
-
-    def __init__(
-        self,
-        sequence: int,  # of its entry; 0 if it has none
-        entry_bytes: int,
-        actions: list[Action],
-        deliveries: list[Publication],
-        entry: Step | None,
-    ) -> None:
-        self.sequence = sequence
-        self.entry_bytes = entry_bytes
-        self.actions = actions
-        self.deliveries = deliveries
-        self.entry = entry
-
-    def rows(self, me: NodeId) -> list[TraceRows]:
-        """What the trace will say of it."""
-        return [] if self.entry is None else [rows_of(self.sequence, self.entry, me)]
 
 
 class Host(World):
@@ -130,7 +114,7 @@ class Host(World):
         self._out = Outbox()
         self._links: TcpLinks
         self._journal: Journal | None = None
-        self._storage: JournalFile | None = None
+        self._storage: JournalFile
         self._log: NodeLog | None = None
         self._wants = [False] * 32  # kinds of rows; set with the log
         self._identity = Identity(
@@ -150,8 +134,7 @@ class Host(World):
         self._encoded_frame = b""
         self._encoded_as: Description | None = None
         # Steps that wait for the disk.
-        self._held: collections.deque[HeldStep] = collections.deque()
-        self._held_bytes = 0
+        self._held = HeldSteps()
         self._place: Place | None = None  # of the entry whose effects happen now
         self._performed = 0  # sequence of the last entry whose effects happened
         self._acknowledged: list[int] = []
@@ -159,6 +142,8 @@ class Host(World):
         self._compacting = False
         self._persisting: dict[int, None] = {}  # layers that have records
         self._publishing: dict[asyncio.Future[None], None] = {}
+        self._stable = DuplicateFilter()  # own messages that every member has
+        self._waiting_for_stable: dict[MessageId, list[asyncio.Event]] = {}
         self._relief = asyncio.Event()
         self._turn_planned = False
 
@@ -168,40 +153,43 @@ class Host(World):
         """Read what an earlier life left, listen, and start the stack."""
         memory = self._remember()
         self.starts = memory.starts + 1
-        self._performed = 0 if self._storage is None else self._storage.next_sequence - 1
-        facts = self.config.facts()
-        self._links = TcpLinks(
-            first_greeting(
-                self.config.cluster,
-                self.me,
-                self.starts,
-                str(self.config.listen),
-                self._digest(),
-                facts,
-            ),
-            AddressBook(self.config.peers),
-            self,
-            self._codec.max_frame,
-            self.config.limits.send_buffer_bytes,
-        )
+        self._links = self._make_links()
         try:
             self._log = open_log(self.config)
-            await self._links.listen(self.config.listen)
+            if self._log is not None:
+                self._wants = self._log.wants
+            await self._links.bind(self.config.listen)
+            self._open_journal()
+            self.stack = self._blueprint.build(self.me, os.urandom(8).hex())
+            self.stack.groups = dict(memory.groups)
+            self._begin(memory)
+            if self.failure is not None:
+                raise self.failure
+            await self._links.listen()  # only now: no link may come up before the stack is ready
         except OSError as error:
-            self._let_go()
+            self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
         except CausalcastError:
-            self._let_go()
+            self._give_up()
             raise
-        if self._log is not None:
-            self._wants = self._log.wants
-        self._open_journal()
-        self.stack = self._blueprint.build(self.me, os.urandom(8).hex())
-        assert memory.groups is not None
-        self.stack.groups = dict(memory.groups)
-        self._begin(memory)
-        if self.failure is not None:
-            raise self.failure
+
+    def _make_links(self) -> TcpLinks:
+        config = self.config
+        greeting = first_greeting(
+            config.cluster,
+            self.me,
+            self.starts,
+            str(config.listen),
+            self._codec.digest(sorted(config.facts().items())),
+            config.facts(),
+        )
+        return TcpLinks(
+            greeting,
+            AddressBook(config.peers),
+            self,
+            self._codec.max_frame,
+            config.limits.send_buffer_bytes,
+        )
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""
@@ -249,14 +237,23 @@ class Host(World):
         for future in self._publishing:
             if not future.done():
                 future.set_exception(gone)
+        for events in self._waiting_for_stable.values():
+            for event in events:
+                event.set()
         self._relief.set()
         self.inbox.wake_all()
         self._let_go()
 
+    def _give_up(self) -> None:
+        """Starting failed."""
+        self._links.abort()
+        if not self.stopped.is_set():
+            self._let_go()
+
     def _let_go(self) -> None:
         if self._journal is not None:
             self._journal.close()
-        elif self._storage is not None:
+        else:
             self._storage.close()
         if self._log is not None:
             self._log.close()
@@ -275,9 +272,11 @@ class Host(World):
         try:
             memory.take_in(self._storage.found, self._blueprint.groups.groups_of(self.me))
             self._check_identity(memory, folder)
+            self._storage.found = []  # it may be large
         except CausalcastError:
             self._storage.close()
             raise
+        self._performed = self._storage.next_sequence - 1
         if self._storage.cut_bytes:
             log.info("cut %d bytes of a torn tail off the journal", self._storage.cut_bytes)
         self._published = memory.published
@@ -305,7 +304,6 @@ class Host(World):
 
     def _open_journal(self) -> None:
         """Keep a journal where the protocol resumes; else only the mark that this life began."""
-        assert self._storage is not None
         started = durable_entry.encode(Started(self.starts, self._identity))
         if self._blueprint.protocol.restart == "reborn":
             self._storage.append([started])
@@ -313,7 +311,7 @@ class Host(World):
         self._journal = Journal(
             self._storage, self._loop, self._on_durable, lambda e: self.fail(e, "its disk")
         )
-        self._hold(self._journal.append(started), len(started), [], [], None)
+        self._held.add(HeldStep(self._journal.append(started), []))
 
     def _begin(self, memory: Memory) -> None:
         if memory.starts == 0:
@@ -361,6 +359,8 @@ class Host(World):
             await durable
         finally:
             self._publishing.pop(durable, None)
+        if self._journal is None and self._published % PUBLISH_PER_TURN == 0:
+            await asyncio.sleep(0)  # nothing made it wait: let frames leave
         return publication.id
 
     def join_group(self, group: GroupId) -> None:
@@ -389,6 +389,14 @@ class Host(World):
             self._loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
 
+    async def wait_stable(self, message: MessageId) -> None:
+        """Wait until every member has delivered `message`, as far as the protocol tells."""
+        while not self._stable.has(message):
+            self.check_alive()
+            told = asyncio.Event()
+            self._waiting_for_stable.setdefault(message, []).append(told)
+            await told.wait()
+
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a held message waits for."""
         return self.stack.multicast.explain(message)
@@ -409,7 +417,7 @@ class Host(World):
     def _is_overloaded(self) -> bool:
         if self.stopped.is_set():
             return False
-        return bool(self._links.congested) or self._held_bytes > self.config.limits.held_bytes
+        return self._links.is_congested() or self._held.bytes > self.config.limits.held_bytes
 
     def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:
         count(self.published_in, group)
@@ -470,10 +478,10 @@ class Host(World):
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self._journal.append(data)
-            self._hold(sequence, len(data), actions, deliveries, step)
+            self._held.add(HeldStep(sequence, actions, step, len(data), deliveries))
         elif self._held:
             if actions:
-                self._hold(0, 0, actions, [], None)
+                self._held.add(HeldStep(0, actions))
         else:
             self._happen(actions)
         self._plan_turn_end()
@@ -486,7 +494,10 @@ class Host(World):
         joined: int,
         left: int,
     ) -> Step:
-        self._persisting.update((record.layer, None) for record in records)
+        stored = []
+        for record in records:
+            self._persisting[record.layer] = None
+            stored.append((record.layer, self._codec.encode(record.message)))
         own = None if publication is None else publication.id
         published = None
         if publication is not None:
@@ -494,34 +505,19 @@ class Host(World):
         return Step(
             self._at_us,
             published,
-            [(record.layer, self._codec.encode(record.message)) for record in records],
+            stored,
             [(p.id, p.group, None if p.id == own else p.body) for p in deliveries],
             joined,
             left,
         )
-
-    def _hold(
-        self,
-        sequence: int,
-        size: int,
-        actions: list[Action],
-        deliveries: list[Publication],
-        entry: Step | None,
-    ) -> None:
-        self._held.append(HeldStep(sequence, size, actions, deliveries, entry))
-        self._held_bytes += size
-        self._plan_turn_end()
 
     def _on_durable(self, sequence: int, places: list[Place]) -> None:
         """Entries up to `sequence` are durable: let their effects happen, and what waited."""
         if self.stopped.is_set():
             return
         first = sequence - len(places) + 1
-        held = self._held
         try:
-            while held and held[0].sequence <= sequence:
-                step = held.popleft()
-                self._held_bytes -= step.entry_bytes
+            for step in self._held.durable_up_to(sequence):
                 if step.sequence:
                     self._place = places[step.sequence - first]
                     self._performed = step.sequence
@@ -583,10 +579,11 @@ class Host(World):
             [int(group) for group in self.stack.groups],
             records,
             *self._counts_with_held(),
-            [rows for step in self._held for rows in step.rows(self.me)],
+            self._held.rows(self.me),
         )
-        on_their_way = [publication for step in self._held for publication in step.deliveries]
-        compaction = Compaction(snapshot_of_all, self.inbox, on_their_way, self._load_body)
+        compaction = Compaction(
+            snapshot_of_all, self.inbox, self._held.deliveries(), self._load_body
+        )
         self._acknowledged = []  # they are no longer in the inbox that is written
         self._compacting = True
         size_before = journal.size
@@ -602,7 +599,7 @@ class Host(World):
     def _counts_with_held(self) -> tuple[dict[int, int], dict[int, int]]:
         """Publications and deliveries per group, those included whose entries are under way."""
         published, delivered = dict(self.published_in), dict(self.delivered_in)
-        for rows in (rows for step in self._held for rows in step.rows(self.me)):
+        for rows in self._held.rows(self.me):
             for _, group, _ in rows.published:
                 count(published, group)
             for _, group, _ in rows.delivered:
@@ -618,7 +615,8 @@ class Host(World):
 
     def next_link(self) -> LinkId:
         self._dials += 1
-        return link_id(self.me, self.starts << LINKS_PER_LIFE | self._dials)
+        # Cut to the 32 bits of a link's number: it comes round after thousands of lives.
+        return link_id(self.me, (self.starts << LINK_BITS_PER_LIFE | self._dials) & NUMBER_MASK)
 
     def link_up(self, peer: NodeId, link: LinkId, dialled: bool) -> None:
         if not self.stopped.is_set():
@@ -680,12 +678,7 @@ class Host(World):
         self._later(self._links.dial, effect.to)
 
     def close_link(self, node: NodeId, effect: CloseLink) -> None:
-        self._later(self._hang_up, effect.to)
-
-    def _hang_up(self, to: NodeId) -> None:
-        if self._log is not None:
-            self._log.write(self._performed)  # hanging up writes out what was sent before
-        self._links.hang_up(to)
+        self._later(self._links.hang_up, effect.to)
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
         publication = effect.publication
@@ -737,8 +730,15 @@ class Host(World):
             self._later(self._row, self._at_us, DUPLICATE, effect.message)
 
     def stable(self, node: NodeId, effect: Stable) -> None:
+        self._later(self._is_stable, effect.message)
         row = (self._at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
         self._later(self._row, *row)
+
+    def _is_stable(self, message: MessageId) -> None:
+        if origin_of(message) == self.me:
+            self._stable.add(message)
+            for waiting in self._waiting_for_stable.pop(message, []):
+                waiting.set()
 
     def note(self, node: NodeId, effect: Note) -> None:
         self.notes[effect.name] += 1
@@ -756,9 +756,6 @@ class Host(World):
     def _about(self, kind: int, peer: NodeId, about: Description) -> tuple[Any, ...]:
         sizes = (about.payload_bytes, about.metadata_bytes)
         return (self._at_us, kind, about.message, about.group, peer, *sizes, -1, about.name)
-
-    def _digest(self) -> str:
-        return self._codec.digest(sorted(self.config.facts().items()))
 
     def _monotonic_us(self) -> int:
         return int(self._loop.time() * SECOND)

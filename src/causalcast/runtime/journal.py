@@ -58,10 +58,9 @@ class JournalFile:
         self.path = path
         self.next_sequence = 1
         self.cut_bytes = 0  # how much of a torn tail was cut off
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = self._open()
         self._read_fd = os.dup(self._fd)
-        self.found: list[StoredEntry] = []
+        self.found: list[StoredEntry] = []  # what was durable; let go of it once it is read
         try:
             content = _read_all(self._fd)
             if len(content) < len(MAGIC) and MAGIC.startswith(content):
@@ -127,6 +126,7 @@ class JournalFile:
 
     def _open(self) -> int:
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise JournalError(f"{self.path}: cannot be opened ({error})") from error

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from causalcast.errors import NodeError
+from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.control_client import ControlClient
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
@@ -39,8 +39,12 @@ class ClusterPlan:
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
-    # What a process runs, in front of the path of its TOML.
-    command: Sequence[str] = (sys.executable, "-m", "causalcast", "node")
+    # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
+    # that no node outlives whoever started it.
+    command: Sequence[str] = (
+        *(sys.executable, "-m", "causalcast", "node"),
+        "--until-stdin-closes",
+    )
 
 
 class LocalCluster:
@@ -48,6 +52,8 @@ class LocalCluster:
 
     def __init__(self, folder: Path, plan: ClusterPlan) -> None:
         """Write the folders and TOML files; ports are free ones of this moment."""
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder}: not empty; remove it or choose another folder")
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
@@ -79,7 +85,7 @@ class LocalCluster:
                 [*self.plan.command, str(self.config_of(node))],
                 stdout=output,
                 stderr=output,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is for us; we stop them in good order
             )
@@ -108,7 +114,7 @@ class LocalCluster:
     def kill(self, node: int) -> None:
         """SIGKILL: the node has no chance to write or say anything."""
         self._processes[node].send_signal(signal.SIGKILL)
-        self._processes[node].wait()
+        self._reap(node, None)
 
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""
@@ -123,7 +129,7 @@ class LocalCluster:
         stubborn = []
         for node in running:
             try:
-                self._processes[node].wait(STOP_WITHIN)
+                self._reap(node, STOP_WITHIN)
             except subprocess.TimeoutExpired:
                 self.kill(node)
                 stubborn.append(node)
@@ -133,6 +139,12 @@ class LocalCluster:
         """The last line of a node's log."""
         lines = (self.folder_of(node) / "node.log").read_text(errors="replace").splitlines()
         return lines[-1] if lines else "it said nothing"
+
+    def _reap(self, node: int, timeout: float | None) -> None:
+        process = self._processes[node]
+        process.wait(timeout)
+        assert process.stdin is not None
+        process.stdin.close()
 
     def _answers(self, node: int) -> bool:
         with contextlib.suppress(NodeError):

@@ -76,10 +76,16 @@ class Receipt:
     async def stable(self, timeout: float | None = None) -> None:
         """Wait until every member has delivered it, where the protocol can tell."""
         spec = self._host.config.blueprint.protocol
-        raise NodeError(
-            f"{spec.name} does not tell when every member has a message "
-            f"(it offers: {', '.join(spec.offers) or 'nothing beyond its guarantees'})"
-        )
+        if "stability" not in spec.offers:
+            raise NodeError(
+                f"{spec.name} does not tell when every member has a message "
+                f"(it offers: {', '.join(spec.offers) or 'nothing beyond its guarantees'})"
+            )
+        try:
+            async with asyncio.timeout(timeout):
+                await self._host.wait_stable(self.id)
+        except TimeoutError:
+            raise NodeError(f"{self} is not stable after {timeout} s") from None
 
     def __repr__(self) -> str:
         return f"<receipt {origin_of(self.id)}.{number_of(self.id)} in {self.group!r}>"

@@ -11,7 +11,6 @@ from typing import Final
 
 from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
-from causalcast.core.graphs import Edge
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.core.spec import LayerSpec, Misfit, OptionValue
@@ -171,13 +170,13 @@ def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
     return kind, Topology({node: list(peers) for node, peers in neighbours.items()})
 
 
-def _graph(kind: str, nodes: int, degree: int) -> list[Edge]:
+def _graph(kind: str, nodes: int, degree: int) -> list[graphs.Edge]:
     """The edges of a regular graph over the places 0..n-1: the nodes in the order of their ids."""
     return graphs.tree(nodes, degree) if kind == "tree" else graphs.SIMPLE[kind](nodes)
 
 
-def _edges(table: Table, nodes: list[NodeId]) -> list[Edge]:
-    edges: list[Edge] = []
+def _edges(table: Table, nodes: list[NodeId]) -> list[graphs.Edge]:
+    edges: list[graphs.Edge] = []
     for edge in table.items("edges"):
         if not isinstance(edge, list) or len(edge) != 2 or edge[0] == edge[1]:
             raise table.wrong("edges", edge, "pairs of two node ids, such as [[1, 2], [2, 3]]")

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from causalcast.runtime.control import ControlServer
@@ -14,28 +16,35 @@ from causalcast.runtime.node_config import NodeConfig
 log = logging.getLogger(__name__)
 
 Program = Callable[[Node], Awaitable[None]]
-Requests = dict[str, Callable[[Answer], Answer]]
+Requests = Mapping[str, Callable[[Answer], Answer]]
 
 
 def run_node(
-    path: Path, program: Program | None = None, requests: Callable[[], Requests] | None = None
+    path: Path,
+    program: Program | None = None,
+    requests: Requests | None = None,
+    until_stdin_closes: bool = False,
 ) -> None:
     """Run the node of a TOML file until SIGINT, SIGTERM or a `stop` request.
 
     `program` is what the application does beside it, `requests` what it adds to the control
-    socket. Raises what stopped the node, if something did.
+    socket. With `until_stdin_closes` the node also stops when whoever started it is gone. Raises
+    what stopped the node, if something did.
     """
-    config = NodeConfig.read(path)
-    asyncio.run(_run(Node(config), program, requests() if requests else {}))
+    asyncio.run(_run(Node(NodeConfig.read(path)), program, requests or {}, until_stdin_closes))
 
 
-async def _run(node: Node, program: Program | None, requests: Requests) -> None:
+async def _run(
+    node: Node, program: Program | None, requests: Requests, until_stdin_closes: bool
+) -> None:
     loop = asyncio.get_running_loop()
     async with node:
         control = ControlServer(node, requests)
         await control.start()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, control.stop_asked.set)
+        if until_stdin_closes:
+            loop.add_reader(sys.stdin.fileno(), _look_at_stdin, control.stop_asked)
         log.info("node %s (%s) listens at %s", node.id, node.config.name, node.config.listen)
         tasks = [
             asyncio.create_task(node.wait_stopped()),
@@ -53,3 +62,9 @@ async def _run(node: Node, program: Program | None, requests: Requests) -> None:
             await asyncio.gather(*tasks, return_exceptions=True)
             await control.close()
     log.info("node %s stopped in good order", node.id)
+
+
+def _look_at_stdin(stop_asked: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        stop_asked.set()

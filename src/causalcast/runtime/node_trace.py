@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
+from causalcast.errors import NodeError
 from causalcast.runtime.durable_entry import NO_GROUP, TraceRows
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.trace.kinds import KIND_CODE
@@ -43,7 +44,11 @@ def open_log(config: NodeConfig) -> NodeLog | None:
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(),
     )
-    return NodeLog(config.trace / f"node-{config.node}{SUFFIX}", header)
+    path = config.trace / f"node-{config.node}{SUFFIX}"
+    try:
+        return NodeLog(path, header)
+    except OSError as error:
+        raise NodeError(f"{path}: the trace cannot be written ({error.strerror})") from None
 
 
 def complete_log(log: NodeLog, durable: list[TraceRows], sequence: int, at_us: int) -> None:

@@ -49,7 +49,7 @@ class LinkEvents(Protocol):
         """A frame for `peer` will not leave."""
 
     def relieved(self) -> None:
-        """No link is congested any more."""
+        """A link that was congested has room again."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -117,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._frames_out:
             self._links.to_flush.append(self)
         self._frames_out.append(data)
+        self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
         """Hand the frames of this turn to the socket, in one write."""
@@ -192,6 +193,8 @@ class TcpLinks:
         self.max_frame = max_frame
         self.send_buffer = send_buffer
         self.to_flush: list[Connection] = []
+        self.queued_bytes = 0  # written in this turn, on all links
+        self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self._greeting = greeting
@@ -206,13 +209,20 @@ class TcpLinks:
 
     # What the host asks for
 
-    async def listen(self, address: Address) -> None:
-        """Accept dials at `address`; raises OSError where that is taken."""
+    async def bind(self, address: Address) -> None:
+        """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
         def accept() -> Connection:
             return Connection(self, NodeId(-1), LinkId(-1), False)
 
-        self._server = await self.loop.create_server(accept, address.host, address.port)
+        self._server = await self.loop.create_server(
+            accept, address.host, address.port, start_serving=False
+        )
+
+    async def listen(self) -> None:
+        """Accept dials from now on."""
+        assert self._server is not None
+        await self._server.start_serving()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a frame leave, dialling where `link` allows it; False if it never will."""
@@ -241,20 +251,32 @@ class TcpLinks:
         dial.task = self.loop.create_task(self._connect(to, dial))
 
     def hang_up(self, to: NodeId) -> None:
-        """Close the link to `to`; only the other end hears of it."""
+        """Close the link to `to` at the end of this turn; only the other end hears of it."""
         dial = self._dials.pop(to, None)
         if dial is not None:
             self._abandon(dial)
         connection = self._current.pop(to, None)
         if connection is not None:
-            connection.hang_up()
+            connection.current = False
+            self._to_hang_up.append(connection)
 
     def flush(self) -> None:
-        """Write out what this turn left, one write per link."""
+        """Write out what this turn left, one write per link, and hang up where that was asked."""
         if self.to_flush:
             connections, self.to_flush = self.to_flush, []
             for connection in connections:
                 connection.flush()
+            if self.queued_bytes > self.send_buffer:
+                self.events.relieved()
+            self.queued_bytes = 0
+        if self._to_hang_up:
+            connections, self._to_hang_up = self._to_hang_up, []
+            for connection in connections:
+                connection.hang_up()
+
+    def is_congested(self) -> bool:
+        """Whether more was written than a link can take at once."""
+        return bool(self.congested) or self.queued_bytes > self.send_buffer
 
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""
@@ -267,6 +289,7 @@ class TcpLinks:
             self._server.close()
         for to in [*self._dials, *self._current]:
             self.hang_up(to)
+        self.flush()
         for connection in list(self._connections):
             connection.hang_up()
         for _ in range(100):  # what was written has a second to leave
@@ -389,6 +412,8 @@ class TcpLinks:
         found = differences(self._greeting, greeting)
         if not found and dialler_of(LinkId(greeting.link)) != greeting.node:
             found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
+        if not found and not _is_address(greeting.address):
+            found = [f"{greeting.address!r} is no address"]
         return "; ".join(found)
 
     def _crosses_ours(self, peer: NodeId, greeting: Greeting) -> bool:
@@ -404,8 +429,7 @@ class TcpLinks:
 
     def _take(self, connection: Connection, greeting: Greeting) -> None:
         peer = connection.peer
-        if greeting.address:
-            self._book.learn(peer, Address.parse(greeting.address))
+        self._book.learn(peer, Address.parse(greeting.address))
         dial = self._dials.pop(peer, None)
         if dial is not None:
             self._abandon(dial)
@@ -464,3 +488,11 @@ class TcpLinks:
         """A connection has room again, or is gone."""
         if self.congested.pop(connection, 0) is None and not self.congested:
             self.events.relieved()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        Address.parse(text)
+    except ValueError:
+        return False
+    return True

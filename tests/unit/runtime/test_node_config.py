@@ -63,7 +63,7 @@ def test_a_whole_file_is_understood() -> None:
         ("[[1, 2], [2, 3]]", "[[1, 4]]", "overlay.edges = [1, 4]: expected nodes of this cluster"),
         ("[[1, 2], [2, 3]]", "[[1]]", "overlay.edges = [1]: expected pairs"),
         ("[1, 2, 3]", "[1, 9]", "groups.chat = [1, 9]: expected '*' or a list of node ids"),
-        ('"edges"', '"hypercube"', "overlay.kind = 'hypercube': expected one of full_mesh"),
+        ('"edges"', '"hypercube"', "overlay.kind = 'hypercube': expected one of line, ring"),
         ("vector_clock_broadcast", "vector_clock", "did you mean vector_clock_broadcast?"),
         ('"100ms"', '"soon"', "protocol.repeat_after = 'soon': expected a duration"),
         ("repeat_after", "repeat_afer", "protocol.repeat_afer: no option"),

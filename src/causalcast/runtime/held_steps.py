@@ -1,0 +1,76 @@
+"""Steps whose visible effects wait for the disk, in the order they were taken.
+
+The rule, written on `Outbox.persist`: no send, delivery or trace row of a step or of a later one
+becomes visible before the step's entry is durable. So a step without an entry waits behind those
+that have one.
+"""
+
+import collections
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Publication
+from causalcast.runtime.durable_entry import Step, TraceRows, rows_of
+
+# Something that will happen: a function and its arguments.
+Action = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class HeldStep:
+    """A step whose visible effects wait: for its own entry, or for one before it."""
+
+    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "sequence")
+
+    def __init__(
+        self,
+        sequence: int,  # of its entry; 0 if it has none
+        actions: list[Action],
+        entry: Step | None = None,
+        entry_bytes: int = 0,
+        deliveries: list[Publication] | None = None,
+    ) -> None:
+        self.sequence = sequence
+        self.actions = actions
+        self.entry = entry
+        self.entry_bytes = entry_bytes
+        self.deliveries = deliveries or []
+
+
+class HeldSteps:
+    """The queue; `bytes` of entries are on their way to the disk."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._steps: collections.deque[HeldStep] = collections.deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def add(self, step: HeldStep) -> None:
+        """A further step waits."""
+        self._steps.append(step)
+        self.bytes += step.entry_bytes
+
+    def durable_up_to(self, sequence: int) -> Iterator[HeldStep]:
+        """Take out, in order, the steps that need not wait once entry `sequence` is durable."""
+        steps = self._steps
+        while steps and steps[0].sequence <= sequence:
+            step = steps.popleft()
+            self.bytes -= step.entry_bytes
+            yield step
+
+    def deliveries(self) -> list[Publication]:
+        """Everything that will be delivered when the disk has it."""
+        return [publication for step in self._steps for publication in step.deliveries]
+
+    def rows(self, me: NodeId) -> list[TraceRows]:
+        """What the trace will say of the steps that wait."""
+        return [
+            rows_of(step.sequence, step.entry, me) for step in self._steps if step.entry is not None
+        ]
+
+    def clear(self) -> None:
+        """Nothing of it will happen: the node stops."""
+        self._steps.clear()
+        self.bytes = 0

@@ -146,6 +146,7 @@ class ReliableSending:
         if neighbour is not None:
             neighbour.has.add(identity)  # who sends it has it
             neighbour.under_way.pop(identity, None)
+            self._send_queued(sender, neighbour, out)
             self._acknowledge_later(sender, neighbour, identity, out)
         if not self.seen.add(identity):
             out.duplicate(identity)

@@ -1,19 +1,24 @@
 """What a step can ask for: effects of the world, notices to layers above, requests below.
 
-Protocols never make these objects themselves; they call the methods of `Outbox`.
+Protocols never make these objects themselves; they call the methods of `Outbox`. Effects are made
+and forgotten by the million, so the compiled ones are spared the cyclic garbage collector.
 """
 
 from typing import final
+
+from mypy_extensions import mypyc_attr
 
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 
 
+@mypyc_attr(acyclic=True)
 class Effect:
     """Something the world is asked to let happen."""
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Send(Effect):
     """Bring `message` to `to`, on `link` or not at all (`ANY_LINK`: on whatever link there is)."""
 
@@ -25,6 +30,7 @@ class Send(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class OpenLink(Effect):
     """Dial `to`; `on_link_up` or `on_link_lost` follows."""
 
@@ -33,6 +39,7 @@ class OpenLink(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class CloseLink(Effect):
     """Hang up on `to`."""
 
@@ -41,6 +48,7 @@ class CloseLink(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Deliver(Effect):
     """Hand `publication` to the application, if the node is a member of its group."""
 
@@ -49,6 +57,7 @@ class Deliver(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class StartTimer(Effect):
     """Call `on_timer(name, subject)` of the layer after `after` microseconds."""
 
@@ -60,6 +69,7 @@ class StartTimer(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class CancelTimer(Effect):
     """Forget that timer."""
 
@@ -70,6 +80,7 @@ class CancelTimer(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Hold(Effect):
     """`message` is here and must wait for `waits_for`."""
 
@@ -79,6 +90,7 @@ class Hold(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Release(Effect):
     """`message` waits no longer."""
 
@@ -87,6 +99,7 @@ class Release(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Duplicate(Effect):
     """Another copy of `message` came and was thrown away."""
 
@@ -95,6 +108,7 @@ class Duplicate(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Stable(Effect):
     """Every member has `message`."""
 
@@ -103,6 +117,7 @@ class Stable(Effect):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Note(Effect):
     """Something rare happened; counted in the trace."""
 

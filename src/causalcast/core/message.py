@@ -25,7 +25,7 @@ class Wire:
         self.fields = fields
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class Message:
     """Anything that is sent to a peer or persisted. Subclasses set `wire`."""
 
@@ -38,6 +38,7 @@ class Message:
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Publication:
     """What an application published: its id, the group it is for, and the body."""
 

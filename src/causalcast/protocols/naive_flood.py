@@ -6,6 +6,8 @@ are measured against, and the one the checks must catch.
 
 from typing import final
 
+from mypy_extensions import mypyc_attr
+
 from causalcast.core import (
     LinkId,
     Message,
@@ -22,6 +24,7 @@ from causalcast.core import (
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Copy(Message):
     """A publication, one hop further: deliver it and pass it on, if it is new."""
 

@@ -7,6 +7,8 @@ link waits; what arrives on a link that is no longer current is dropped.
 import random
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from causalcast.core.effects import CloseLink, OpenLink, Send
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
 from causalcast.core.message import Message
@@ -22,6 +24,7 @@ from causalcast.wire.framing import LENGTH_BYTES
 DIAL_TIMEOUT: Final = 1_000_000  # how long a dial into silence is waited for
 
 
+@mypyc_attr(acyclic=True)  # many are made: the garbage collector need not look at them
 class Passage(Event):
     """A message on its way through a channel."""
 
@@ -32,11 +35,13 @@ class Passage(Event):
 
 
 @final
+@mypyc_attr(acyclic=True)
 class Arrival(Passage):
     """A message of the multicast layer arrives, as the object that was sent. Small: many fly."""
 
 
 @final
+@mypyc_attr(acyclic=True)
 class EncodedArrival(Passage):
     """A message of any layer arrives, perhaps as bytes."""
 

@@ -10,11 +10,14 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 BUCKET_BITS: Final = 10  # 1,024 microseconds
 
 _instant = attrgetter("at")
 
 
+@mypyc_attr(acyclic=True)
 class Event:
     """Something that will happen at `at`."""
 

@@ -308,7 +308,7 @@ def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with town.running() as (one, two):
-            transport = two._running()._links._current[1]._transport  # type: ignore[index]
+            transport = two._running().links._current[1]._transport  # type: ignore[index]
             assert transport is not None
             transport.pause_reading()
 
@@ -317,7 +317,7 @@ def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
                     await one.group("all").publish(b"%3d" % number + b"." * size)
 
             publishing = asyncio.create_task(publish_all())
-            await until(lambda: bool(one._running()._links.congested))
+            await until(lambda: bool(one._running().links.congested))
             await asyncio.sleep(0.1)
             published = one.status()["published"]["all"]
             assert published < count
@@ -459,7 +459,7 @@ def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with town.running() as nodes:
-            one, two = (node._running()._links for node in nodes)
+            one, two = (node._running().links for node in nodes)
             for _ in range(20):
                 one.dial(2)  # type: ignore[arg-type]
                 two.dial(1)  # type: ignore[arg-type]

@@ -5,12 +5,13 @@ crash leaves either all of them or none.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
-from causalcast.errors import JournalError
+from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.runtime.journal import Place, StoredEntry
 
 NO_GROUP: Final = -1
@@ -160,6 +161,25 @@ class Memory:
                 self._take_snapshot(entry)
             else:
                 self._take_deliveries(entry, stored)
+
+    def check_identity(self, now: Identity, restart: str, folder: Path) -> None:
+        """Raise where the journal in `folder` is none that `now` may go on with."""
+        before = self.identity
+        if before is None:
+            return
+        if restart == "reborn":
+            raise NodeError(
+                f"{folder}: left by an earlier life of node {before.node}; {before.protocol} keeps "
+                "nothing over a restart, so the node must come back under a new id with new storage"
+            )
+        for fact in ("node", "cluster", "protocol", "digest"):
+            was, wanted = getattr(before, fact), getattr(now, fact)
+            if was != wanted:
+                what = "messages and groups" if fact == "digest" else fact
+                raise ConfigError(
+                    f"{folder}: belongs to {what} {was}, this node has {wanted}; "
+                    "choose another [storage] path"
+                )
 
     def _take_step(self, step: Step, stored: StoredEntry) -> None:
         self.records.extend(step.records)

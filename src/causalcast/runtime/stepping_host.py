@@ -1,0 +1,369 @@
+"""One real node takes steps: what each must not lose, and what comes of it when that is safe.
+
+A step is one input to the stack. What it must not lose is one entry of the journal; what others
+can see of it happens when that entry is durable, and what later steps show waits behind it, in
+order. Timers act at once. Where no entry is under way and a step has nothing to keep, its effects
+happen at once.
+
+At the end of a turn of the loop everything leaves together: the entries to the journal's thread,
+the rows to the trace log, and then, one write per link, the frames to the sockets.
+
+This half of the world knows how effects happen; `host` adds the inputs and the node's life.
+"""
+
+import asyncio
+import collections
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from causalcast.core.duration import SECOND
+from causalcast.core.effects import (
+    CancelTimer,
+    CloseLink,
+    Deliver,
+    Duplicate,
+    Hold,
+    Note,
+    OpenLink,
+    Release,
+    Send,
+    Stable,
+    StartTimer,
+)
+from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
+from causalcast.core.message import Message, Publication
+from causalcast.core.outbox import Outbox, Record
+from causalcast.core.stack import Stack
+from causalcast.core.world import World, perform
+from causalcast.errors import CausalcastError
+from causalcast.runtime import durable_entry
+from causalcast.runtime.durable_entry import NO_GROUP, Step, count
+from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
+from causalcast.runtime.inbox import Inbox
+from causalcast.runtime.journal import Journal, Place
+from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.node_trace import DELIVER, DROP, DUPLICATE, HOLD, NOTE, RELEASE, SEND
+from causalcast.runtime.stability import Stability
+from causalcast.runtime.tcp import TcpLinks
+from causalcast.trace.node_log import NodeLog
+from causalcast.wire.codec import Codec, Description
+from causalcast.wire.framing import frame
+
+log = logging.getLogger(__name__)
+
+
+class SteppingHost(World):
+    """A stack that takes steps, and everything that lets its effects happen."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.blueprint = config.blueprint
+        self.me = config.node
+        self.stack: Stack
+        self.links: TcpLinks
+        self.journal: Journal | None = None
+        self.trace: NodeLog | None = None
+        self.wants = [False] * 32  # kinds of rows; set with the trace
+        self.codec = Codec(self.blueprint.messages(), config.limits.body_bytes)
+        self.loop = asyncio.get_running_loop()
+        self.stopped = asyncio.Event()
+        self.inbox = Inbox(config.limits.inbox_bytes, self.load_body)
+        self.stability = Stability()
+        self.notes: collections.Counter[str] = collections.Counter()
+        self.delivered_in: dict[int, int] = {}  # per group, over all lives
+        self._wall_offset = _wall_clock_us() - self._monotonic_us()
+        self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
+        self._turn_planned = False
+        # The step that is under way.
+        self.out = Outbox()
+        self.at_us = 0  # wall clock, for the trace
+        self._actions: list[Action] = []
+        self._deliveries: list[Publication] = []
+        self._encoded_message: Message | None = None  # the last one: copies go to many links
+        self._encoded_frame = b""
+        self._encoded_as: Description | None = None
+        # Steps that wait for the disk.
+        self.held = HeldSteps()
+        self.relief = asyncio.Event()  # publishers that wait look again
+        self.performed = 0  # sequence of the last entry whose effects happened
+        self.persisting: dict[int, None] = {}  # layers that have records
+        self._place: Place | None = None  # of the entry whose effects happen now
+
+    # What the other half knows
+
+    def fail(self, error: BaseException, what: str) -> None:
+        """A bug or a broken disk: this node stops at once, as if it had crashed."""
+        raise AssertionError("a host must know how to stop")
+
+    def keep_journal_short(self, journal: Journal) -> None:
+        """Compact the journal if it has grown large; called between two steps."""
+        raise AssertionError("a host must know how to compact its journal")
+
+    # Steps
+
+    def step(self, call: Callable[[], None]) -> None:
+        """One input to the stack, from its beginning to its end."""
+        self.start_step()
+        self.finish_step(call)
+
+    def start_step(self) -> None:
+        """Take the time: it stands still for the stack and for the rows until the next step."""
+        self.out.now = self._monotonic_us()
+        self.at_us = self.out.now + self._wall_offset
+
+    def finish_step(
+        self,
+        call: Callable[[], None],
+        publication: Publication | None = None,
+        joined: int = NO_GROUP,
+        left: int = NO_GROUP,
+        last: Action | None = None,
+    ) -> None:
+        """Let the stack act and settle what it asks for; a bug stops the node."""
+        try:
+            call()
+            self.settle(publication, joined, left, last)
+        except CausalcastError as error:
+            self.fail(error, "a step")
+        except Exception as error:  # a bug in a protocol stops this node and nobody else
+            self.fail(error, f"a bug in {self.blueprint.protocol.name} or the layers below it")
+
+    def settle(
+        self,
+        publication: Publication | None = None,
+        joined: int = NO_GROUP,
+        left: int = NO_GROUP,
+        last: Action | None = None,
+    ) -> None:
+        """The stack has acted: keep what must be kept, and let the rest happen or wait for it."""
+        out = self.out
+        if out.effects:
+            effects, out.effects = out.effects, []
+            perform(effects, self.me, self)
+        records, out.records = out.records, []
+        actions, self._actions = self._actions, []
+        deliveries, self._deliveries = self._deliveries, []
+        if last is not None:
+            actions.append(last)
+        changed = joined != NO_GROUP or left != NO_GROUP
+        if self.journal is not None and (records or deliveries or publication or changed):
+            step = self._entry(publication, records, deliveries, joined, left)
+            data = durable_entry.encode(step)
+            sequence = self.journal.append(data)
+            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries))
+        elif self.held:
+            if actions:
+                self.held.add(HeldStep(0, actions))
+        else:
+            self._happen(actions)
+        self._plan_turn_end()
+
+    def _entry(
+        self,
+        publication: Publication | None,
+        records: list[Record],
+        deliveries: list[Publication],
+        joined: int,
+        left: int,
+    ) -> Step:
+        stored = []
+        for record in records:
+            self.persisting[record.layer] = None
+            stored.append((record.layer, self.codec.encode(record.message)))
+        own = None if publication is None else publication.id
+        published = None
+        if publication is not None:
+            published = (number_of(publication.id), int(publication.group), publication.body)
+        return Step(
+            self.at_us,
+            published,
+            stored,
+            [(p.id, p.group, None if p.id == own else p.body) for p in deliveries],
+            joined,
+            left,
+        )
+
+    def on_durable(self, sequence: int, places: list[Place]) -> None:
+        """Entries up to `sequence` are durable: let their effects happen, and what waited."""
+        if self.stopped.is_set():
+            return
+        first = sequence - len(places) + 1
+        try:
+            for step in self.held.durable_up_to(sequence):
+                if step.sequence:
+                    self._place = places[step.sequence - first]
+                    self.performed = step.sequence
+                self._happen(step.actions)
+        except (OSError, CausalcastError) as error:
+            self.fail(error, "its trace log or a socket")
+            return
+        self.performed = max(self.performed, sequence)
+        self.relief.set()
+        self.end_turn()
+
+    def _happen(self, actions: list[Action]) -> None:
+        for function, arguments in actions:
+            function(*arguments)
+
+    def later(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Do this when the step's entry is durable, in order with its other effects."""
+        self._actions.append((function, arguments))
+
+    # Turns
+
+    def _plan_turn_end(self) -> None:
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self.end_turn)
+
+    def end_turn(self) -> None:
+        """Let everything of this turn leave: entries, then rows, then frames."""
+        self._turn_planned = False
+        if self.stopped.is_set():
+            return
+        try:
+            if self.journal is not None:
+                self.keep_journal_short(self.journal)
+                self.journal.commit()
+            if self.trace is not None:
+                self.trace.write(self.performed)
+        except (OSError, CausalcastError) as error:
+            self.fail(error, "its journal or trace log")
+            return
+        self.links.flush()
+
+    # What the stack asks for
+
+    def send(self, node: NodeId, effect: Send) -> None:
+        message = effect.message
+        if message is not self._encoded_message:
+            self._encoded_frame = frame(self.codec.encode(message))
+            self._encoded_message = message
+            self._encoded_as = None
+        if self.wants[SEND]:
+            if self._encoded_as is None:
+                size = len(self._encoded_frame) - 4
+                self._encoded_as = self.codec.describe(message, size)
+            row = self.row_about(SEND, effect.to, self._encoded_as)
+            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, row)
+        else:
+            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, None)
+
+    def _transmit(self, to: NodeId, data: bytes, link: LinkId, row: tuple[Any, ...] | None) -> None:
+        if not self.links.send(to, data, link):
+            self.notes["send_on_lost_link"] += 1
+            self.add_row(self.wall_us(), DROP, peer=to, note="link is no longer current")
+        elif row is not None:
+            self.add_row(*row)
+
+    def open_link(self, node: NodeId, effect: OpenLink) -> None:
+        self.later(self.links.dial, effect.to)
+
+    def close_link(self, node: NodeId, effect: CloseLink) -> None:
+        self.later(self.links.hang_up, effect.to)
+
+    def deliver(self, node: NodeId, effect: Deliver) -> None:
+        publication = effect.publication
+        if publication.group not in self.stack.groups:
+            return
+        if self.wants[DELIVER]:
+            size = len(publication.body)
+            self.later(
+                self.add_row, self.at_us, DELIVER, publication.id, publication.group, -1, size
+            )
+        self.later(self._hand_over, publication, len(self._deliveries))
+        self._deliveries.append(publication)
+
+    def _hand_over(self, publication: Publication, index: int) -> None:
+        count(self.delivered_in, publication.group)
+        place = self._place if self.journal is not None else None
+        self.inbox.add(publication, place, index)
+
+    def load_body(self, place: Place, index: int) -> bytes:
+        """The body of a delivery, from the journal."""
+        assert self.journal is not None
+        entry = durable_entry.decode(self.journal.read(place))
+        return durable_entry.delivery_in(entry, index, self.me)[2]
+
+    def hold(self, node: NodeId, effect: Hold) -> None:
+        if self.wants[HOLD]:
+            waits_for = effect.waits_for
+            note = f"waits for {waits_for >> 32}.{waits_for & 0xFFFFFFFF}"
+            row = (self.at_us, HOLD, effect.message, -1, -1, -1, -1, waits_for, note)
+            self.later(self.add_row, *row)
+
+    def release(self, node: NodeId, effect: Release) -> None:
+        if self.wants[RELEASE]:
+            self.later(self.add_row, self.at_us, RELEASE, effect.message)
+
+    def duplicate(self, node: NodeId, effect: Duplicate) -> None:
+        if self.wants[DUPLICATE]:
+            self.later(self.add_row, self.at_us, DUPLICATE, effect.message)
+
+    def stable(self, node: NodeId, effect: Stable) -> None:
+        self.later(self._is_stable, effect.message)
+        row = (self.at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
+        self.later(self.add_row, *row)
+
+    def _is_stable(self, message: MessageId) -> None:
+        if origin_of(message) == self.me:
+            self.stability.told(message)
+
+    def note(self, node: NodeId, effect: Note) -> None:
+        self.notes[effect.name] += 1
+        log.debug("note %s %d", effect.name, effect.subject)
+        row = (self.at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
+        self.later(self.add_row, *row)
+
+    # Timers
+
+    def start_timer(self, node: NodeId, effect: StartTimer) -> None:
+        key = (effect.layer, effect.name, effect.subject)
+        before = self._timers.get(key)
+        if before is not None:
+            before.cancel()
+        self._timers[key] = self.loop.call_later(effect.after / SECOND, self._expire, key)
+
+    def cancel_timer(self, node: NodeId, effect: CancelTimer) -> None:
+        handle = self._timers.pop((effect.layer, effect.name, effect.subject), None)
+        if handle is not None:
+            handle.cancel()
+
+    def cancel_timers(self) -> None:
+        """No timer runs out any more: the node stops."""
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+
+    def _expire(self, key: tuple[int, str, int]) -> None:
+        del self._timers[key]
+        layer, name, subject = key
+        self.step(lambda: self.stack.expire(layer, name, subject, self.out))
+
+    # Rows of the trace
+
+    def add_row(self, at_us: int, kind: int, *columns: Any, **named: Any) -> None:
+        """Write a row at the end of this turn."""
+        if self.trace is not None:
+            self.trace.add(at_us, kind, *columns, **named)
+            self._plan_turn_end()
+
+    def row_about(self, kind: int, peer: NodeId, about: Description) -> tuple[Any, ...]:
+        """The row for a message that goes to `peer` or comes from it."""
+        sizes = (about.payload_bytes, about.metadata_bytes)
+        return (self.at_us, kind, about.message, about.group, peer, *sizes, -1, about.name)
+
+    # Small things
+
+    def wall_us(self) -> int:
+        """The time of day, which never jumps back in one life."""
+        return self._monotonic_us() + self._wall_offset
+
+    def _monotonic_us(self) -> int:
+        return int(self.loop.time() * SECOND)
+
+
+def _wall_clock_us() -> int:
+    return int(datetime.now(UTC).timestamp() * SECOND)

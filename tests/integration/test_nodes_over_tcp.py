@@ -51,6 +51,26 @@ def test_messages_for_other_groups_are_passed_on_and_not_delivered(tmp_path: Pat
     asyncio.run(story())
 
 
+def test_the_trace_tells_whom_the_detector_suspects(tmp_path: Path) -> None:
+    """Node 2 goes away and comes back; node 1 says so, each time once."""
+    town = Neighbourhood(tmp_path, 2)
+
+    async def story() -> None:
+        async with town.running() as (one, two):
+            await two.stop()
+            await until(lambda: links(one) == [])
+            async with town.node(2):
+                await until(lambda: links(one) == [2])
+                await one.group("all").publish(b"and it goes on")
+
+    asyncio.run(story())
+    rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
+    told = [(row["kind"], row["peer"]) for row in rows if row["node"] == 1]
+    told = [row for row in told if row[0] in ("suspect", "trust", "publish")]
+    before = told[: told.index(("publish", None))]
+    assert before[-2:] == [("suspect", 2), ("trust", 2)]
+
+
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """While it is not set, the disk of node 1 stands still."""

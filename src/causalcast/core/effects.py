@@ -118,6 +118,16 @@ class Stable(Effect):
 
 @final
 @mypyc_attr(acyclic=True)
+class Belief(Effect):
+    """The detector believes `peer` to be down, or (`up`) believes so no longer."""
+
+    def __init__(self, peer: NodeId, up: bool) -> None:
+        self.peer = peer
+        self.up = up
+
+
+@final
+@mypyc_attr(acyclic=True)
 class Note(Effect):
     """Something rare happened; counted in the trace."""
 

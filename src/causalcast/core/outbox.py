@@ -7,6 +7,7 @@ protocol cannot be re-entered in the middle of a step, and a step that fails lea
 from typing import final
 
 from causalcast.core.effects import (
+    Belief,
     CancelTimer,
     CloseLink,
     Deliver,
@@ -125,11 +126,13 @@ class Outbox:
         self.notices.append(NeighbourDown(peer, link))
 
     def suspect(self, peer: NodeId) -> None:
-        """Tell the layers above that `peer` seems to be down."""
+        """Tell the layers above, and the trace, that `peer` seems to be down."""
+        self.effects.append(Belief(peer, False))
         self.notices.append(Suspect(peer))
 
     def trust(self, peer: NodeId) -> None:
-        """Tell the layers above that `peer` seems to be up after all."""
+        """Tell the layers above, and the trace, that `peer` seems to be up after all."""
+        self.effects.append(Belief(peer, True))
         self.notices.append(Trust(peer))
 
     def view(self, view: View) -> None:

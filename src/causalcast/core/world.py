@@ -7,6 +7,7 @@ of the outbox, a line here, and a method that the type checker demands of both w
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.effects import (
+    Belief,
     CancelTimer,
     CloseLink,
     Deliver,
@@ -67,6 +68,10 @@ class World:
         """Tell the application that every member has its message."""
         raise AssertionError("a world must know what is stable")
 
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        """Record what the detector says of a peer."""
+        raise AssertionError("a world must hear the detector")
+
     def note(self, node: NodeId, effect: Note) -> None:
         """Count something rare."""
         raise AssertionError("a world must count notes")
@@ -95,6 +100,8 @@ def perform(effects: list[Effect], node: NodeId, world: World) -> None:
             world.release(node, effect)
         elif isinstance(effect, Stable):
             world.stable(node, effect)
+        elif isinstance(effect, Belief):
+            world.belief(node, effect)
         else:
             assert isinstance(effect, Note)
             world.note(node, effect)

@@ -22,6 +22,8 @@ CRASH: Final = KIND_CODE["crash"]
 RECOVER: Final = KIND_CODE["recover"]
 JOIN: Final = KIND_CODE["join"]
 LEAVE: Final = KIND_CODE["leave"]
+SUSPECT: Final = KIND_CODE["suspect"]
+TRUST: Final = KIND_CODE["trust"]
 NOTE: Final = KIND_CODE["note"]
 
 

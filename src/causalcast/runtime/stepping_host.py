@@ -20,6 +20,7 @@ from typing import Any
 
 from causalcast.core.duration import SECOND
 from causalcast.core.effects import (
+    Belief,
     CancelTimer,
     CloseLink,
     Deliver,
@@ -44,7 +45,17 @@ from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.journal import Journal, Place
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.node_trace import DELIVER, DROP, DUPLICATE, HOLD, NOTE, RELEASE, SEND
+from causalcast.runtime.node_trace import (
+    DELIVER,
+    DROP,
+    DUPLICATE,
+    HOLD,
+    NOTE,
+    RELEASE,
+    SEND,
+    SUSPECT,
+    TRUST,
+)
 from causalcast.runtime.stability import Stability
 from causalcast.runtime.tcp import TcpLinks
 from causalcast.trace.node_log import NodeLog
@@ -310,6 +321,10 @@ class SteppingHost(World):
     def _is_stable(self, message: MessageId) -> None:
         if origin_of(message) == self.me:
             self.stability.told(message)
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        kind = TRUST if effect.up else SUSPECT
+        self.later(self.add_row, self.at_us, kind, -1, -1, effect.peer)
 
     def note(self, node: NodeId, effect: Note) -> None:
         self.notes[effect.name] += 1

@@ -18,7 +18,7 @@ from causalcast.simulator.linked_world import (
     pair,
 )
 from causalcast.simulator.sim_node import Expiry, SimNode
-from causalcast.simulator.steps import CRASH, JOIN, LEAVE, NOTE, RECOVER, SUSPECT, TRUST
+from causalcast.simulator.steps import CRASH, JOIN, LEAVE, NOTE, RECOVER
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -268,7 +268,6 @@ class Simulation(LinkedWorld):
         for watcher in self._watchers(whom, by):
             self.count("suspect")
             self._suspicions[watcher.me, whom] = None
-            self.recorder.add(watcher.me, self.now, SUSPECT, peer=whom)
             watcher.stack.suspect(whom, self.out)
             self.finish(watcher, None)
 
@@ -279,7 +278,6 @@ class Simulation(LinkedWorld):
                 del self._suspicions[who, suspected]
                 watcher = self.nodes[who]
                 if watcher.up:
-                    self.recorder.add(who, self.now, TRUST, peer=whom)
                     watcher.stack.trust(whom, self.out)
                     self.finish(watcher, None)
 

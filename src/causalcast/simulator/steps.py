@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from causalcast.core.effects import (
+    Belief,
     CancelTimer,
     Deliver,
     Duplicate,
@@ -236,6 +237,9 @@ class SteppingWorld(World):
 
     def stable(self, node: NodeId, effect: Stable) -> None:
         self.recorder.add(node, self.now, NOTE, effect.message, note="stable")
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        self.recorder.add(node, self.now, TRUST if effect.up else SUSPECT, peer=effect.peer)
 
     def note(self, node: NodeId, effect: Note) -> None:
         self.count(f"note.{effect.name}")

@@ -27,6 +27,7 @@ from typing import final
 from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.effects import (
+    Belief,
     CancelTimer,
     CloseLink,
     Deliver,
@@ -266,6 +267,9 @@ class Stage(World):
     def stable(self, node: NodeId, effect: Stable) -> None:
         """Say it."""
         self.said.append(f"{node} knows that {self._name(effect.message)} is stable")
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        """What the layers above make of it says enough."""
 
     def note(self, node: NodeId, effect: Note) -> None:
         """Say it."""

@@ -1,6 +1,7 @@
 """Notices rise and requests sink the way `core/stack.py` says, and nobody hears himself."""
 
 from causalcast.core import Detector, LinkId, Message, Multicast, NodeId, Outbox, Overlay, Wire
+from causalcast.core.effects import Belief
 from causalcast.core.outbox import Record
 from causalcast.core.stack import DETECTOR, MULTICAST, OVERLAY, Stack
 
@@ -105,6 +106,15 @@ def test_a_suspicion_rises_to_the_layers_above_and_what_they_say_follows() -> No
         "multicast: down 2",
         "overlay: orphan",
     ]
+
+
+def test_the_world_hears_of_a_suspicion_before_of_what_follows_from_it() -> None:
+    stack, _ = stack_of()
+    out = Outbox()
+    stack.lose_link(PEER, LINK, "broken", out)
+    stack.trust(PEER, out)
+    told = [(e.peer, e.up) for e in out.effects if isinstance(e, Belief)]
+    assert told == [(PEER, False), (PEER, True)] and isinstance(out.effects[0], Belief)
 
 
 def test_effects_carry_the_layer_that_speaks() -> None:

@@ -70,6 +70,23 @@ def test_it_fires_and_is_counted(kind: str) -> None:
     assert run_with(kind).result().header.faults[FIRED[kind]] == 1
 
 
+def beliefs(running: ScenarioRun) -> list[tuple[str, int, int]]:
+    rows = running.result().events.to_pylist()
+    return [(r["kind"], r["node"], r["peer"]) for r in rows if r["kind"] in ("suspect", "trust")]
+
+
+def test_a_suspicion_by_fault_is_one_row_and_so_is_its_end() -> None:
+    assert beliefs(run_with("suspect", "trust")) == [("suspect", 3, 2), ("trust", 3, 2)]
+
+
+def test_the_trace_tells_what_the_detector_itself_says() -> None:
+    """Both neighbours of node 1 suspect it while it is away."""
+    told = beliefs(run_with("crash", "recover"))
+    assert [row for row in told if row[2] == 1] == [
+        (kind, watcher, 1) for watcher in (0, 2) for kind in ("suspect", "trust")
+    ]
+
+
 def test_what_towards_a_crashed_node_is_lost_and_it_catches_up() -> None:
     cluster = Cluster(nodes=3, overlay="line", latency_ms=10)
     cluster.publish(0, b"before")

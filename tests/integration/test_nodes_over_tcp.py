@@ -287,6 +287,9 @@ def test_a_restart_adds_the_rows_that_the_crash_cut_off(tmp_path: Path) -> None:
         ("deliver", 6),
         ("leave", None),
     ]
+    crash = [row["kind"] for row in rows].index("crash")
+    before, down, back = (rows[place]["at_us"] for place in (crash - 1, crash, crash + 1))
+    assert before == down < back  # the time of its last sign of life, not of its return
 
 
 def test_compaction_takes_in_what_is_on_its_way_to_the_disk(tmp_path: Path) -> None:

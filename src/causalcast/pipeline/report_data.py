@@ -61,13 +61,13 @@ def figures(tables: Tables, runs: int) -> list[Figures]:
         result[row["run"]].over_time.append(counts)
     for row in _nodes(tables).collect():
         result[row["run"]].nodes.append(NodeRow(*row[1:]))
-    for row in tables.changes.select("run", "node", "at_us", "kind", "pos").collect():
+    changes = tables.changes.select("run", "node", "pos", "at_us", "kind").collect()
+    for row in sorted(changes):  # in the order of each log: two may have the same time
         result[row["run"]].changes.append(Change(row["node"], row["at_us"], row["kind"]))
     for one in result:
         one.latency.sort()
         one.over_time.sort()
         one.nodes.sort(key=lambda node: node.node)
-        one.changes.sort(key=lambda change: (change.node, change.at_us))
     return result
 
 

@@ -57,13 +57,16 @@ def complete_log(log: NodeLog, durable: list[TraceRows], sequence: int, at_us: i
     """Append the rows that durable entries owe, and say that the node was away.
 
     A crash can come between an entry and its rows, so the journal is ahead of the log by a few
-    entries. `sequence` is the last entry of the journal.
+    entries. `sequence` is the last entry of the journal. Nobody saw the node go down: its last
+    sign of life is taken for the time of the crash.
     """
+    last_us = log.last_us
     for rows in durable:
         if rows.sequence > log.sequence:
             _add_rows(log, rows)
+            last_us = max(last_us, rows.at_us)
     if not log.ended_well:
-        log.add(at_us, CRASH)
+        log.add(min(last_us, at_us), CRASH)
     log.add(at_us, RECOVER)
     log.write(sequence)
 

@@ -62,7 +62,7 @@ def _assemble(logs: list[LogContent]) -> Run:
         for row in log.rows:
             recorder.add(log.header.node, *row)
         if not log.ended_well():
-            recorder.add(log.header.node, log.rows[-1][0] if log.rows else 0, _CRASH)
+            recorder.add(log.header.node, log.last_us(), _CRASH)
     header = logs[0].header
     members = [member for log in logs for member in _memberships(log)]
     return Run(

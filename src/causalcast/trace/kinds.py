@@ -14,7 +14,7 @@ KINDS: Final = (
     "hold",  # `message` must wait; `note` says for what
     "release",  # `message` waits no longer
     "drop",  # a frame was lost or refused; `note` says why
-    "crash",  # the node went down; written on restart or by whoever gathers the run
+    "crash",  # the node went down; a real one's is written later, with the time of its last row
     "recover",  # it came back with what it had persisted
     "join",  # it became a member of `group` during the run
     "leave",  # it left `group`, or (no group) the run

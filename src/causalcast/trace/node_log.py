@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,12 @@ class LogContent:
         """Whether the node left the run in good order; leaving a group is not that."""
         return bool(self.rows) and self.rows[-1][1] == _LEAVE and self.rows[-1][3] == NONE
 
+    def last_us(self) -> int:
+        """The last sign of life."""
+        if self.rows:
+            return self.rows[-1][0]
+        return int(datetime.fromisoformat(self.header.started_at).timestamp() * 1_000_000)
+
 
 class NodeLog:
     """Rows of this node, at one level of detail; `write` brings them to the kernel."""
@@ -82,6 +89,7 @@ class NodeLog:
         self.sequence = found.sequence
         self.next_pos = len(found.rows)
         self.ended_well = found.ended_well()  # the life before this one
+        self.last_us = found.last_us()  # of that life
         self._rows: list[Row] = []
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.ftruncate(self._fd, found.whole_bytes)

@@ -64,6 +64,11 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert found.sequence == 3
 
 
+def test_the_last_sign_of_life_is_the_last_row_or_the_start(tmp_path: Path) -> None:
+    assert read_log(write(tmp_path, 1)).last_us() == 1_767_225_600_000_000
+    assert read_log(write(tmp_path, 1, [(5, PUBLISH, 7, 0), (9, DELIVER, 7, 0)])).last_us() == 9
+
+
 def test_a_log_cut_at_any_byte_keeps_every_whole_turn(tmp_path: Path) -> None:
     path = write(tmp_path, 1, [(1, PUBLISH, 7, 0)], [(2, DELIVER, 7, 0)], [(3, DELIVER, 8, 0)])
     whole = path.read_bytes()

@@ -24,7 +24,7 @@ from causalcast.core import (
 
 
 class Copy(Message):
-    """A publication, one hop further: pass it on if it is new, deliver it when its turn comes."""
+    """A publication, one hop further: pass it on if new, deliver it when its turn comes."""
 
     wire = Wire("fifo_flood.copy", publication=Publication)
 

@@ -1,9 +1,7 @@
 """FIFO flood: a protocol of your own in one file.
 
-Every new publication goes to every neighbour. It is numbered by its origin, and whoever has the
-numbers before it delivers it. So each origin's publications come in order, over links that may
-double and reorder what they carry. An answer may still come before its question: that would be
-causal order, which this protocol does not promise.
+Every new publication goes to every neighbour, and is delivered after all earlier ones of its
+origin. An answer may still come before its question: causal order is not promised.
 """
 
 from causalcast.core import (

@@ -51,7 +51,8 @@ def prepare(folder: Path) -> dict[str, str]:
         command.chmod(0o755)
     environment = dict(os.environ)
     environment["PATH"] = f"{commands}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONPATH"] = str(ROOT / "src")
+    paths = [str(ROOT / "src"), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     environment["COLUMNS"] = "100"
     if not importlib.metadata.entry_points(group="pytest11", name="causalcast"):
         environment["PYTEST_PLUGINS"] = "causalcast.testing.pytest_plugin"  # not installed yet

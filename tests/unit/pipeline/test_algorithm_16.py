@@ -1,7 +1,7 @@
 """Three traces that a published checker gets wrong; ours must not.
 
 Algorithm 16 of P. Dias, "Tree-based Decentralized and Robust Causal Dissemination", 2020, remembers
-what an origin delivered since its previous broadcast and trusts every node to have everything, so it
+what an origin delivered since its previous broadcast and trusts every node to have everything. It
 misses what was published but not delivered, and what runs through other groups.
 """
 

@@ -20,7 +20,7 @@ def test_the_report_is_one_file_with_the_verdict_first(
     assert "<strong>violated</strong>" in page
     assert page.index("<strong>violated</strong>") < page.index("<svg")
     assert "n2 delivered a message before one of its causes" in page
-    assert "✗ deliver 1:1 @0 too early" in page
+    assert "✗ deliver 1.1 @0 too early" in page
     fetched = re.findall(r'(?:src|href)="(?!#)([^"]*)"|url\((?!#)([^)]*)\)', page)
     assert fetched == [], "nothing may be loaded from elsewhere"
     assert main(["report", str(good), str(bad), "--out", str(out)]) == 1
@@ -36,8 +36,8 @@ def test_metrics_as_json(
     assert captured.err == ""
     runs = json.loads(captured.out)["runs"]
     assert [Path(run["run"]).name for run in runs] == ["good", "bad"]
-    # Rows are 10 µs apart: 0:1 is published in row 0 and delivered in rows 2 and 6,
-    # 1:1 is published in row 3 and delivered in rows 5 and 7.
+    # Rows are 10 µs apart: 0.1 is published in row 0 and delivered in rows 2 and 6,
+    # 1.1 is published in row 3 and delivered in rows 5 and 7.
     assert runs[0]["latency_mean_ms"] == pytest.approx((20 + 60 + 20 + 40) / 4 / 1000)
     assert runs[0]["latency_max_ms"] == pytest.approx(0.060)
     assert (runs[0]["publications"], runs[0]["deliveries"]) == (2, 6)

@@ -42,14 +42,14 @@ def test_a_violation_is_told_in_words_and_drawn(
     code, out = answer_of(capsys, "verify", bad, "--local")
     assert code == 1
     assert "verdict: violated" in out
-    assert "n2 delivered a message before one of its causes: 1:1 at pos 0" in out
+    assert "n2 delivered a message before one of its causes: 1.1 at pos 0" in out
     drawing = [line.split() for line in out.splitlines() if "│" in line]
     assert drawing == [
-        ["●", "publish", "0:1", "@0", "│", "│"],
-        ["│", "○", "deliver", "0:1", "@0", "│"],
-        ["│", "●", "publish", "1:1", "@1", "│"],
-        ["│", "│", "✗", "deliver", "1:1", "@0", "too", "early"],
-        ["│", "│", "✗", "deliver", "0:1", "@1", "too", "late"],
+        ["●", "publish", "0.1", "@0", "│", "│"],
+        ["│", "○", "deliver", "0.1", "@0", "│"],
+        ["│", "●", "publish", "1.1", "@1", "│"],
+        ["│", "│", "✗", "deliver", "1.1", "@0", "too", "early"],
+        ["│", "│", "✗", "deliver", "0.1", "@1", "too", "late"],
     ]
 
 

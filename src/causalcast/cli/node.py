@@ -103,8 +103,9 @@ def run_up(options: argparse.Namespace) -> int:
         trace_level=options.trace,
     )
     cluster = LocalCluster(options.dir, plan)
-    # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order. A script's
+    # `up … &` starts with SIGINT ignored, so SIGTERM must not lean on it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     try:
         with console.status("starting the nodes"):

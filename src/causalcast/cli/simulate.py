@@ -21,7 +21,7 @@ def add_to(subparsers: Any) -> None:
         help="run a scenario in the simulator and write its trace",
         description="Run a scenario in the simulator and write its trace. The same seed gives the "
         "same trace, byte for byte.",
-        epilog="example: causalcast simulate scenarios/ring.toml --seed 7 --out runs/ring",
+        epilog="example: causalcast simulate scenarios/reordering_ring.toml --seed 7 --out runs/7",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file")
     parser.add_argument("--seed", type=int, help="instead of the scenario's own")

@@ -1,8 +1,9 @@
 """The simulated network: how long a message takes, and what becomes of it on its way.
 
 Bandwidth is a queue in front of a channel
-(`per_link`: the node's rate split evenly over its links, as in S003), or in front of the whole node
-(`shared`: one card for all its links, as in S000), and where nodes share a host, of the host.
+(`per_link`: the node's rate split evenly over its links), or in front of the whole node (`shared`:
+one card for all its links), and where nodes share a host, of the host. The two papers on LoCaMu use
+one rule each: Santos and Rodrigues, INForum 2019, the first; V. Santos' thesis the second.
 """
 
 import math

@@ -16,7 +16,23 @@ message; `conformance` has the tests every protocol must pass, from its SPEC. py
 fixture `causal_cluster` by itself.
 """
 
-from causalcast.testing.cluster import Cluster
-from causalcast.testing.stage import Stage, play
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from causalcast.testing.cluster import Cluster
+    from causalcast.testing.stage import Stage, play
 
 __all__ = ["Cluster", "Stage", "play"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the kit only when a test asks for it: pytest imports this package on every start."""
+    if name == "Cluster":
+        from causalcast.testing import cluster
+
+        return cluster.Cluster
+    if name in ("Stage", "play"):
+        from causalcast.testing import stage
+
+        return getattr(stage, name)
+    raise AttributeError(f"module 'causalcast.testing' has no attribute {name!r}")

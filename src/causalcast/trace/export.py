@@ -37,7 +37,7 @@ def to_json_lines(run: Run) -> Iterator[str]:
 
 def message_name(message: int) -> str:
     """A message as origin:number."""
-    return f"{message >> 32}:{message & 0xFFFFFFFF}"
+    return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
 def to_shiviz(run: Run) -> Iterator[str]:

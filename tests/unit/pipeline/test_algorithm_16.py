@@ -1,7 +1,8 @@
-"""Three traces that a published checker (S002, algorithm 16) gets wrong; ours must not.
+"""Three traces that a published checker gets wrong; ours must not.
 
-It remembers what an origin delivered since its previous broadcast and trusts every node to have
-everything, so it misses what was published but not delivered, and what runs through other groups.
+Algorithm 16 of P. Dias, "Tree-based Decentralized and Robust Causal Dissemination", 2020, remembers
+what an origin delivered since its previous broadcast and trusts every node to have everything. It
+misses what was published but not delivered, and what runs through other groups.
 """
 
 import pytest

@@ -25,11 +25,11 @@ def test_clocks_tell_the_story() -> None:
         for found in re.finditer(python_regex, "\n".join(lines[2:]))
     ]
     assert events == [
-        ("n0", {"n0": 1}, "publish 0:1 group 0"),
-        ("n0", {"n0": 2}, "deliver 0:1 group 0"),
-        ("n1", {"n0": 1, "n1": 1}, "deliver 0:1 group 0"),
-        ("n1", {"n0": 1, "n1": 2}, "publish 1:1 group 0"),
-        ("n0", {"n0": 3, "n1": 2}, "deliver 1:1 group 0"),
+        ("n0", {"n0": 1}, "publish 0.1 group 0"),
+        ("n0", {"n0": 2}, "deliver 0.1 group 0"),
+        ("n1", {"n0": 1, "n1": 1}, "deliver 0.1 group 0"),
+        ("n1", {"n0": 1, "n1": 2}, "publish 1.1 group 0"),
+        ("n0", {"n0": 3, "n1": 2}, "deliver 1.1 group 0"),
     ]
 
 

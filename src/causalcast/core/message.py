@@ -40,10 +40,15 @@ class Message:
 @final
 @mypyc_attr(acyclic=True)
 class Publication:
-    """What an application published: its id, the group it is for, and the body."""
+    """What an application published: its id, the group it is for, and the body.
+
+    `key` is the id as an object. Compiled code keeps an `int` attribute unboxed and makes a new
+    object of it at every look-up; a set of keys is looked up by identity instead.
+    """
 
     def __init__(self, id: MessageId, group: GroupId, body: bytes) -> None:  # noqa: A002
         self.id = id
+        self.key: object = id
         self.group = group
         self.body = body
 

@@ -30,7 +30,7 @@ class Stack:
         self.overlay = overlay
         self.multicast = multicast
         self.layers: list[Automaton] = [detector, overlay, multicast]
-        self.groups: dict[GroupId, None] = {}
+        self.groups: dict[GroupId, None] = {}  # replaced, never changed: worlds share them
 
     # Life
 
@@ -120,7 +120,7 @@ class Stack:
 
     def join_group(self, group: GroupId, out: Outbox) -> None:
         """The application becomes a member of `group`."""
-        self.groups[group] = None
+        self.groups = {**self.groups, group: None}
         out.layer = MULTICAST
         self.multicast.on_join_group(group, out)
         self.settle(out)
@@ -129,7 +129,7 @@ class Stack:
         """The application leaves `group`; nothing of it is delivered here from now on."""
         out.layer = MULTICAST
         self.multicast.on_leave_group(group, out)
-        self.groups.pop(group, None)
+        self.groups = {other: None for other in self.groups if other != group}
         self.settle(out)
 
     # Between the layers

@@ -11,7 +11,6 @@ from mypy_extensions import mypyc_attr
 from causalcast.core import (
     LinkId,
     Message,
-    MessageId,
     Multicast,
     Needs,
     NodeId,
@@ -40,7 +39,7 @@ class NaiveFlood(Multicast):
     def __init__(self, me: NodeId) -> None:
         self.me = me
         self.neighbours: dict[NodeId, None] = {}  # a set that keeps its order
-        self.seen: set[MessageId] = set()
+        self.seen: set[object] = set()
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         self.neighbours[peer] = None
@@ -53,13 +52,13 @@ class NaiveFlood(Multicast):
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         assert isinstance(message, Copy)
-        if message.publication.id in self.seen:
+        if message.publication.key in self.seen:
             out.duplicate(message.publication.id)
         else:
             self._accept(message, sender, out)
 
     def _accept(self, copy: Copy, sender: NodeId, out: Outbox) -> None:
-        self.seen.add(copy.publication.id)
+        self.seen.add(copy.publication.key)
         out.deliver(copy.publication)
         for peer in self.neighbours:
             if peer != sender:

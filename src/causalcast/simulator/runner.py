@@ -75,13 +75,16 @@ class ScenarioRun:
 
     def _build_nodes(self) -> None:
         groups = self.scenario.blueprint.groups
-        member_of: dict[NodeId, dict[GroupId, None]] = {}
+        member_of: dict[NodeId, tuple[GroupId, ...]] = {}
         for group in range(len(groups.names)):
             for node in groups.members_of(GroupId(group)):
-                member_of.setdefault(node, {})[GroupId(group)] = None
+                member_of[node] = (*member_of.get(node, ()), GroupId(group))
+        # Nodes with the same groups share one dict, which so stays in the cache.
+        shared = {those: dict.fromkeys(those) for those in member_of.values()}
         for place in self.scenario.blueprint.topology.neighbours:
             try:
-                self.simulation.add_node(place).groups = member_of.get(place, {})
+                built = self.simulation.add_node(place)
+                built.groups = shared.get(member_of.get(place, ()), {})
             except Misfit as misfit:
                 raise ConfigError(f"{self.scenario.where}: options: {misfit}") from None
 

@@ -78,7 +78,13 @@ class SimNode:
     """One simulated node."""
 
     def __init__(self, me: NodeId, place: NodeId, stack: Stack) -> None:
+        # What every message needs stands first, so that it shares a line of the cache.
         self.me = me
+        self.crash_after: int | None = None  # effects that still happen in its next step
+        self.groups: dict[GroupId, None] = {}  # survive a crash; replaced, never changed
+        self.row: list[Channel] = []  # its channels in the order they came, see `channel_to`
+        self._cursor = 0
+        self.channels: dict[NodeId, Channel] = {}  # to the peers it knows a link to
         self.place = place  # whose place in the graph it has; its own unless it is reborn
         self.stack = stack
         self.up = False
@@ -86,25 +92,58 @@ class SimNode:
         self.lives = 0
         self.dials = 0
         self.degree = 0  # in the graph, for sharing bandwidth
-        self.channels: dict[NodeId, Channel] = {}  # to the peers it knows a link to
         self.dialling: dict[NodeId, LinkId] = {}
         self.waiting_for_dial: dict[NodeId, list[Effect]] = {}
         self.timers: dict[tuple[int, str, int], Expiry] = {}
-        self.groups: dict[GroupId, None] = {}  # survive a crash
         self.disk = Disk()
         self.published = 0  # the number of the last publication, durable or not
-        self.crash_after: int | None = None  # effects that still happen in its next step
         self.paused: list[Event] | None = None  # what happened to it while it stood still
+
+    def channel_to(self, to: NodeId) -> Channel | None:
+        """The channel to a peer.
+
+        A node mostly sends to its neighbours one after the other, leaving one out; so the next in
+        the row, or the one after, is tried before the dict is asked.
+        """
+        row = self.row
+        at = self._cursor
+        if at + 1 >= len(row):
+            if at < len(row) and row[at].target == to:
+                self._cursor = 0
+                return row[at]
+            at = 0
+        if at + 1 < len(row):
+            channel = row[at]
+            if channel.target == to:
+                self._cursor = at + 1
+                return channel
+            channel = row[at + 1]
+            if channel.target == to:
+                self._cursor = at + 2
+                return channel
+        return self.channels.get(to)
+
+    def add_channel(self, peer: NodeId, channel: Channel) -> None:
+        """From now on, this is the way to `peer`."""
+        self.channels[peer] = channel
+        self.row = list(self.channels.values())
+
+    def drop_channel(self, peer: NodeId) -> Channel | None:
+        """The way to `peer` is gone; what comes from there on the same link counts no longer."""
+        channel = self.channels.pop(peer, None)
+        if channel is not None:
+            self.row = list(self.channels.values())
+            channel.back.current = False
+            channel.back.refresh()
+        return channel
 
     def forget_volatile(self) -> None:
         """What a crash takes: links, timers, and steps that had not reached the disk."""
         for expiry in self.timers.values():
             expiry.cancelled = True
         self.timers = {}
-        for channel in self.channels.values():
-            channel.back.current = False
-            channel.back.refresh()
-        self.channels = {}
+        for peer in list(self.channels):
+            self.drop_channel(peer)
         self.dialling = {}
         self.waiting_for_dial = {}
         self.disk.waiting = []

@@ -52,18 +52,18 @@ class Simulation(LinkedWorld):
 
     def start(self, absent: list[NodeId]) -> None:
         """Start everybody but the `absent`; the links of the overlay stand from the beginning."""
-        self._standing = True
+        self._standing_dials = []
         for node in self.nodes:
             if node.me not in absent:
                 self.start_node(node.me, None)
-        self.run(0)
-        self._standing = False
+        dials, self._standing_dials = self._standing_dials, None
+        self.stand_links(dials)
 
     def start_node(self, me: NodeId, via: NodeId | None) -> None:
         """Start a node for the first time, through a contact where one is given."""
         node = self.nodes[me]
         node.up = True
-        node.stack.groups = dict(node.groups)
+        node.stack.groups = node.groups
         node.stack.start(self.out)
         self.finish(node, None)
         if via is not None:
@@ -158,7 +158,7 @@ class Simulation(LinkedWorld):
         node.lives += 1
         node.up = True
         node.stack = self._build(me, node.place, node.lives)
-        node.stack.groups = dict(node.groups)
+        node.stack.groups = node.groups
         records = [Record(layer, self.codec.decode(data)[1]) for layer, data in node.disk.records]
         node.stack.recover(records, self.out)
         self.finish(node, None)
@@ -225,7 +225,7 @@ class Simulation(LinkedWorld):
             self.count("fault_skipped")
             return
         self.count("join_group")
-        node.groups[group] = None
+        node.groups = {**node.groups, group: None}
         self.recorder.add(me, self.now, JOIN, group=group)
         node.stack.join_group(group, self.out)
         self.finish(node, None)
@@ -239,7 +239,7 @@ class Simulation(LinkedWorld):
         self.count("leave_group")
         node.stack.leave_group(group, self.out)
         self.finish(node, None)
-        del node.groups[group]
+        node.groups = {other: None for other in node.groups if other != group}
         self.recorder.add(me, self.now, LEAVE, group=group)
 
     def pause(self, me: NodeId) -> None:

@@ -191,7 +191,7 @@ class SteppingWorld(World):
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
         publication = effect.publication
-        if publication.group in self.nodes[node].stack.groups:
+        if publication.group in self.nodes[node].groups:
             if self.listener is not None:
                 self._tell_listener(node, publication)
             self.recorder.add(

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from causalcast.registry import protocol_names
+from causalcast.registry import find_protocol, protocol_names
+from causalcast.simulator.runner import simulate
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import random_scenario
+from causalcast.trace.schema import LEVELS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -46,3 +50,16 @@ def test_a_users_own_file_runs_on_the_compiled_core(compiled: Path, tmp_path: Pa
     source = (ROOT / "src/causalcast/protocols/vector_clock_broadcast.py").read_text()
     mine.write_text(source)
     assert hashes(str(mine), 5, ROOT / "src", "0")[1:6] == hashes(str(mine), 5, compiled, "0")[1:6]
+
+
+def test_the_level_of_the_trace_changes_nothing_that_happens() -> None:
+    """Publications and deliveries are the same, whatever else is written down."""
+    spec = find_protocol("vector_clock_broadcast")
+    for seed in range(60):
+        text = random_scenario(spec, seed, {})
+        seen = []
+        for level in ("deliveries", "messages", "full"):
+            rows = simulate(Scenario(text, f"seed {seed}"), level).events.to_pylist()
+            told = [row for row in rows if row["kind"] in LEVELS["deliveries"]]
+            seen.append([(r["node"], r["at_us"], r["kind"], r["message"]) for r in told])
+        assert seen[0] == seen[1] == seen[2], f"seed {seed}"

@@ -106,14 +106,16 @@ class SteppingWorld(World):
         """The node crashes in the middle of this step; its durable entry counts as one effect."""
         assert node.crash_after is not None
         left = node.crash_after
+        # Duplicates are told at some levels of the trace only, and must not shift the crash.
+        effects = [effect for effect in effects if not isinstance(effect, Duplicate)]
         entry = self._take_entry(publication)
         if node.disk.waiting or (entry is not None and self._sync_us > 0):
             left = 0  # what others could see would have had to wait for the disk
         if entry is not None and left > 0:
             self._make_durable(node, entry)
             for effect in effects:
-                if isinstance(effect, Deliver):
-                    self.deliver(node.me, effect)  # in the same entry, so it happened
+                if isinstance(effect, Deliver):  # in the same entry, so it happened
+                    self.deliver(node.me, effect)
             effects = [effect for effect in effects if not isinstance(effect, Deliver)]
             left -= 1
         elif entry is not None:

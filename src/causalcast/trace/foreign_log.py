@@ -251,7 +251,7 @@ class _Import:
         return line.message
 
     def _unpublished_id(self, name: str, node: int) -> int:
-        origin, _, number = name.partition(":")
+        origin, _, number = name.partition(".")
         if origin.isdecimal() and number.isdecimal() and int(number) < UNKNOWN_FROM:
             of_known_node = int(origin) in self.logs
             if of_known_node and int(number) > self.published.get(int(origin), 0):

@@ -10,6 +10,8 @@ from pathlib import Path
 from setuptools import setup
 
 COMPILED_PACKAGES = ("core", "parts", "detectors", "overlays", "protocols", "simulator")
+# What a simulation calls for every row it writes.
+FURTHER_MODULES = ("trace/recorder.py",)
 # These read files and build tables; nothing is gained, and they lean on untyped libraries.
 INTERPRETED = ("simulator/scenario.py", "simulator/runner.py")
 
@@ -17,7 +19,7 @@ INTERPRETED = ("simulator/scenario.py", "simulator/runner.py")
 def modules_to_compile() -> list[str]:
     """The paths of all modules that mypyc is to compile."""
     root = Path("src/causalcast")
-    return [
+    return [str(root / module) for module in FURTHER_MODULES] + [
         str(path)
         for package in COMPILED_PACKAGES
         for path in sorted((root / package).glob("*.py"))

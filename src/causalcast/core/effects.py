@@ -16,11 +16,15 @@ from causalcast.core.message import Message, Publication
 class Effect:
     """Something the world is asked to let happen."""
 
+    __slots__ = ()
+
 
 @final
 @mypyc_attr(acyclic=True)
 class Send(Effect):
     """Bring `message` to `to`, on `link` or not at all (`ANY_LINK`: on whatever link there is)."""
+
+    __slots__ = ("layer", "link", "message", "to")
 
     def __init__(self, layer: int, to: NodeId, message: Message, link: LinkId) -> None:
         self.layer = layer
@@ -52,6 +56,8 @@ class CloseLink(Effect):
 class Deliver(Effect):
     """Hand `publication` to the application, if the node is a member of its group."""
 
+    __slots__ = ("publication",)
+
     def __init__(self, publication: Publication) -> None:
         self.publication = publication
 
@@ -60,6 +66,8 @@ class Deliver(Effect):
 @mypyc_attr(acyclic=True)
 class StartTimer(Effect):
     """Call `on_timer(name, subject)` of the layer after `after` microseconds."""
+
+    __slots__ = ("after", "layer", "name", "subject")
 
     def __init__(self, layer: int, name: str, subject: int, after: int) -> None:
         self.layer = layer
@@ -73,6 +81,8 @@ class StartTimer(Effect):
 class CancelTimer(Effect):
     """Forget that timer."""
 
+    __slots__ = ("layer", "name", "subject")
+
     def __init__(self, layer: int, name: str, subject: int) -> None:
         self.layer = layer
         self.name = name
@@ -84,6 +94,8 @@ class CancelTimer(Effect):
 class Hold(Effect):
     """`message` is here and must wait for `waits_for`."""
 
+    __slots__ = ("message", "waits_for")
+
     def __init__(self, message: MessageId, waits_for: MessageId) -> None:
         self.message = message
         self.waits_for = waits_for
@@ -94,6 +106,8 @@ class Hold(Effect):
 class Release(Effect):
     """`message` waits no longer."""
 
+    __slots__ = ("message",)
+
     def __init__(self, message: MessageId) -> None:
         self.message = message
 
@@ -102,6 +116,8 @@ class Release(Effect):
 @mypyc_attr(acyclic=True)
 class Duplicate(Effect):
     """Another copy of `message` came and was thrown away."""
+
+    __slots__ = ("message",)
 
     def __init__(self, message: MessageId) -> None:
         self.message = message

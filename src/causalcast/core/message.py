@@ -29,6 +29,8 @@ class Wire:
 class Message:
     """Anything that is sent to a peer or persisted. Subclasses set `wire`."""
 
+    __slots__ = ()
+
     wire: ClassVar[Wire]
 
     def __repr__(self) -> str:
@@ -45,6 +47,8 @@ class Publication:
     `key` is the id as an object. Compiled code keeps an `int` attribute unboxed and makes a new
     object of it at every look-up; a set of keys is looked up by identity instead.
     """
+
+    __slots__ = ("body", "group", "id", "key")
 
     def __init__(self, id: MessageId, group: GroupId, body: bytes) -> None:  # noqa: A002
         self.id = id

@@ -27,6 +27,8 @@ from causalcast.core import (
 class Copy(Message):
     """A publication, one hop further: deliver it and pass it on, if it is new."""
 
+    __slots__ = ("publication",)
+
     wire = Wire("naive_flood.copy", publication=Publication)
 
     def __init__(self, publication: Publication) -> None:

@@ -41,6 +41,8 @@ from causalcast.parts.vector_clock import VectorClock
 class Stamped(Message):
     """A publication and what its origin had delivered: deliver it after those, and pass it on."""
 
+    __slots__ = ("needs", "publication")
+
     wire = Wire("vector_clock_broadcast.stamped", publication=Publication, needs=dict[NodeId, int])
 
     def __init__(self, publication: Publication, needs: VectorClock) -> None:

@@ -28,8 +28,9 @@ DIAL_TIMEOUT: Final = 1_000_000  # how long a dial into silence is waited for
 class Passage(Event):
     """A message on its way through a channel."""
 
+    __slots__ = ("channel", "message")
+
     def __init__(self, channel: Channel, message: Message) -> None:
-        self.at = 0
         self.channel = channel
         self.message = message
 
@@ -39,11 +40,15 @@ class Passage(Event):
 class Arrival(Passage):
     """A message of the multicast layer arrives, as the object that was sent. Small: many fly."""
 
+    __slots__ = ()
+
 
 @final
 @mypyc_attr(acyclic=True)
 class EncodedArrival(Passage):
     """A message of any layer arrives, perhaps as bytes."""
+
+    __slots__ = ("data", "layer")
 
     def __init__(self, channel: Channel, message: Message, layer: int, data: bytes | None) -> None:
         super().__init__(channel, message)
@@ -82,7 +87,7 @@ class LinkedWorld(SteppingWorld):
     """Nodes that take steps and speak over links."""
 
     def __init__(self, network: NetworkPlan, seed: str, recorder: Recorder, codec: Codec) -> None:
-        super().__init__(recorder, codec, network.sync_us)
+        super().__init__(recorder, codec, network.sync_us, network.tick_us)
         self.network = network
         self.messages_handled = 0
         self._rng = random.Random(f"{seed}/network")
@@ -91,7 +96,9 @@ class LinkedWorld(SteppingWorld):
         self._limited = network.bandwidth.limited
         self._traces_messages = recorder.wants[SEND] or recorder.wants[RECEIVE]
         self._needs_bytes = self._limited or self._traces_messages or not network.shared_objects
-        self._careful = self._chancy or self._needs_bytes or network.fifo or network.tick_us > 1
+        self._careful = self._chancy or self._needs_bytes
+        self._fifo = network.fifo
+        self._tick_us = network.tick_us
         self._encoded_message: Message | None = None  # the last message that was encoded
         self._encoded_data = b""
         self._encoded_as: Description | None = None
@@ -153,7 +160,7 @@ class LinkedWorld(SteppingWorld):
             return
         drawn = self._latency.drawn
         at = self.now + (drawn.pop() if drawn else self._latency.draw())
-        self.schedule.plan(at, Arrival(channel, effect.message))
+        self._plan_arrival(Arrival(channel, effect.message), at)
 
     def _send_carefully(self, sender: SimNode, effect: Send, channel: Channel | None) -> None:
         """Send with everything that can be configured."""
@@ -188,11 +195,13 @@ class LinkedWorld(SteppingWorld):
             self._plan_arrival(EncodedArrival(channel, message, effect.layer, data), again)
 
     def _plan_arrival(self, arrival: Passage, at: int) -> None:
-        if self.network.tick_us > 1:
-            at += -at % self.network.tick_us
-        if self.network.fifo:
-            at = max(at, arrival.channel.last_arrival)
-            arrival.channel.last_arrival = at
+        if self._tick_us > 1:
+            at += -at % self._tick_us
+        if self._fifo:
+            channel = arrival.channel
+            if at < channel.last_arrival:
+                at = channel.last_arrival
+            channel.last_arrival = at
         self.schedule.plan(at, arrival)
 
     def _encode(self, message: Message) -> bytes:

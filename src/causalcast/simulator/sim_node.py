@@ -13,8 +13,9 @@ from causalcast.simulator.schedule import Event
 class Expiry(Event):
     """A timer runs out."""
 
+    __slots__ = ("cancelled", "layer", "name", "node", "subject")
+
     def __init__(self, node: "SimNode", layer: int, name: str, subject: int) -> None:
-        self.at = 0
         self.node = node
         self.layer = layer
         self.name = name
@@ -25,6 +26,23 @@ class Expiry(Event):
 @final
 class Channel:
     """One direction of a link. `back` is the other direction."""
+
+    __slots__ = (
+        "back",
+        "current",
+        "cut",
+        "early",
+        "extra",
+        "free_at",
+        "known",
+        "last_arrival",
+        "link",
+        "multicast",
+        "receiver",
+        "smooth",
+        "source",
+        "target",
+    )
 
     def __init__(self, source: NodeId, receiver: "SimNode", link: LinkId) -> None:
         self.smooth = False  # nothing special here: messages pass, arrive and are handled at once
@@ -76,6 +94,28 @@ class Disk:
 @final
 class SimNode:
     """One simulated node."""
+
+    __slots__ = (
+        "_cursor",
+        "channels",
+        "crash_after",
+        "degree",
+        "dialling",
+        "dials",
+        "disk",
+        "groups",
+        "left",
+        "lives",
+        "me",
+        "paused",
+        "place",
+        "published",
+        "row",
+        "stack",
+        "timers",
+        "up",
+        "waiting_for_dial",
+    )
 
     def __init__(self, me: NodeId, place: NodeId, stack: Stack) -> None:
         # What every message needs stands first, so that it shares a line of the cache.

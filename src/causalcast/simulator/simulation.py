@@ -77,25 +77,28 @@ class Simulation(LinkedWorld):
         schedule = self.schedule
         out = self.out
         takes_short_way = not self.looks_at_messages()
+        # The lists of the outbox are emptied, never replaced.
+        notices, requests, effects, records = out.notices, out.requests, out.effects, out.records
         while schedule.turn_to(until):
             events = schedule.open
             position = schedule.position
             while position < len(events):  # it may grow meanwhile
                 event = events[position]
-                if event.at > until:
+                at = event.at
+                if at > until:
                     break
                 position += 1
                 schedule.position = position
-                self.now = out.now = event.at
+                self.now = out.now = at
                 if isinstance(event, Arrival):
                     channel = event.channel
                     if takes_short_way and channel.smooth:  # the same as `arrive`, without a look
                         self.messages_handled += 1
                         out.layer = MULTICAST
                         channel.multicast.on_message(channel.source, event.message, out)
-                        if out.notices or out.requests:
+                        if notices or requests:
                             channel.receiver.stack.settle(out)
-                        if out.effects or out.records:
+                        if effects or records:
                             self.finish(channel.receiver, None)
                     else:
                         self.arrive(event)

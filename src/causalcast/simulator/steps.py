@@ -49,8 +49,9 @@ NOTE: Final = code_of("note")
 class Call(Event):
     """Anything else: a dial, a fault, a publication."""
 
+    __slots__ = ("action",)
+
     def __init__(self, action: Callable[[], None]) -> None:
-        self.at = 0
         self.action = action
 
     def happen(self) -> None:
@@ -60,10 +61,10 @@ class Call(Event):
 class SteppingWorld(World):
     """Nodes that take steps, one at a time."""
 
-    def __init__(self, recorder: Recorder, codec: Codec, sync_us: int) -> None:
+    def __init__(self, recorder: Recorder, codec: Codec, sync_us: int, tick_us: int) -> None:
         self.now = 0
         self.nodes: list[SimNode] = []
-        self.schedule = Schedule()
+        self.schedule = Schedule(tick_us)
         self.recorder = recorder
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
@@ -158,8 +159,8 @@ class SteppingWorld(World):
         records = self.out.records
         if publication is None and not records:
             return None
-        self.out.records = []
         encoded = [(record.layer, self.codec.encode(record.message)) for record in records]
+        records.clear()
         return Entry(publication, encoded)
 
     def _make_durable(self, node: SimNode, entry: Entry | None) -> None:

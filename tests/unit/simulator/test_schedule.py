@@ -24,11 +24,13 @@ def take(schedule: Schedule, until: int) -> Marked | None:
     return event
 
 
-@given(st.integers(0, 100_000), st.sampled_from([10, 2_000, 100_000]))
-def test_it_gives_the_order_of_a_heap(seed: int, spread: int) -> None:
+@given(
+    st.integers(0, 100_000), st.sampled_from([10, 2_000, 100_000]), st.sampled_from([1, 64, 1000])
+)
+def test_it_gives_the_order_of_a_heap(seed: int, spread: int, tick: int) -> None:
     """Events plan further events, some at the very instant that is being handled."""
     rng = random.Random(seed)
-    schedule, heap, planned = Schedule(), list[tuple[int, int]](), 0
+    schedule, heap, planned = Schedule(tick), list[tuple[int, int]](), 0
     for _ in range(30):
         at = rng.randrange(spread)
         schedule.plan(at, Marked(planned))
@@ -40,6 +42,7 @@ def test_it_gives_the_order_of_a_heap(seed: int, spread: int) -> None:
         assert (event.at, event.mark) == heapq.heappop(heap)
         for _ in range(rng.choice([0, 0, 1, 2]) if planned < 200 else 0):
             at = event.at + rng.choice([0, 1, rng.randrange(spread)])
+            at += -at % tick if rng.random() < 0.7 else 0
             schedule.plan(at, Marked(planned))
             heapq.heappush(heap, (at, planned))
             planned += 1

@@ -141,13 +141,11 @@ def test_up_runs_a_protocol_file_of_the_user(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_kills_two_nodes_and_everybody_has_everything(tmp_path: Path) -> None:
-    began = time.monotonic()
     result = causalcast("demo", "--no-verify", "--seconds", "4", "--out", "demo", where=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "node 3 killed" in result.stdout
     assert "node 5 is back" in result.stdout
     assert "everybody has everything" in result.stdout
-    assert time.monotonic() - began < 60  # a patience, not a speed: it takes a few seconds
     header = json.loads((tmp_path / "demo/run/run.json").read_text())
     assert header["faults"] == {"crash": 2}
     assert header["complete"]

@@ -102,7 +102,7 @@ class LinkedWorld(SteppingWorld):
         self._encoded_message: Message | None = None  # the last message that was encoded
         self._encoded_data = b""
         self._encoded_as: Description | None = None
-        self._cuts: dict[tuple[NodeId, NodeId], bool] = {}  # pair -> was it loud
+        self._cuts: dict[tuple[NodeId, NodeId], None] = {}  # pairs between which nothing passes
         self._sides: dict[NodeId, int] = {}  # of a partition
         self._delays: dict[tuple[NodeId, NodeId], int] = {}
         # While the run begins: who dialled whom. These links stand from the beginning.

@@ -293,7 +293,7 @@ class Simulation(LinkedWorld):
     def cut(self, a: NodeId, b: NodeId, loud: bool) -> None:
         """Nothing passes between `a` and `b` any more; loudly, both ends hear of it."""
         self.count("cut")
-        self._cuts[pair(a, b)] = loud
+        self._cuts[pair(a, b)] = None
         self._refresh(a, b)
         if loud:
             self._announce_loss(a, b)

@@ -59,13 +59,3 @@ def findings_batch(run: str, findings: Iterable[Finding]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) or [()] * len(FINDINGS)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, FINDINGS, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FINDINGS)
-
-
-def findings_of(table: pa.Table) -> dict[str, list[Finding]]:
-    """Rows back to findings, by run."""
-    result: dict[str, list[Finding]] = {}
-    for row in table.to_pylist():
-        run = row.pop("run")
-        chain = tuple(row.pop("chain") or ())
-        result.setdefault(run, []).append(Finding(chain=chain, **row))
-    return result

@@ -65,24 +65,28 @@ class Blueprint:
             return f"{self.protocol.name} needs everybody to be a neighbour (overlay full_mesh)"
         return ""
 
-    def build(self, me: NodeId, seed: str, place: NodeId | None = None) -> Stack:
+    def build(
+        self, me: NodeId, seed: str, place: NodeId | None = None, newcomer: bool = False
+    ) -> Stack:
         """A new node. `place` is whose place in the graph it takes (its own if not given).
+
+        A `newcomer` comes into a system that runs already, without a past of its own in it.
 
         `seed` should differ from run to run; each layer of each node draws from its own stream.
         """
         around = Surroundings(me if place is None else place, self.topology, self.groups)
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
-            return Setup(me, f"{seed}/{me}/{layer}", options, self.groups, around, inner)
+            own_seed = f"{seed}/{me}/{layer}"
+            return Setup(me, own_seed, options, self.groups, around, inner, newcomer)
 
         def inner(name: str, options: dict[str, OptionValue], members: list[NodeId]) -> Multicast:
             spec = self._find_protocol(name)
             graph = {node: [peer for peer in members if peer != node] for node in members}
             inside = Surroundings(me, Topology(graph), self.groups)
             settings = spec.settings(dict(options))
-            return spec.build(
-                Setup(me, f"{seed}/{me}/inner/{name}", settings, self.groups, inside, inner)
-            )
+            own_seed = f"{seed}/{me}/inner/{name}"
+            return spec.build(Setup(me, own_seed, settings, self.groups, inside, inner, newcomer))
 
         detector = self.detector.build(setup("detector", self.detector_options))
         overlay = self.overlay.build(setup("overlay", self.overlay_options))

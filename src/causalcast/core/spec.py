@@ -136,6 +136,7 @@ class Setup:
         groups: Groups,
         topology: Surroundings,
         build: "Callable[[str, dict[str, OptionValue], list[NodeId]], Multicast]",
+        newcomer: bool = False,
     ) -> None:
         self.me = me
         self._seed = seed
@@ -144,6 +145,7 @@ class Setup:
         self.groups = groups
         self.topology = topology
         self.build = build  # an inner protocol by name, for those that contain others
+        self.newcomer = newcomer  # comes into a system that runs already, and knows nothing of it
 
     @property
     def random(self) -> random.Random:

@@ -63,16 +63,24 @@ class DirectedWorld(LivingWorld):
         self._soon: list[Callable[[], None]] = []
         self._traces_messages = recorder.wants[SEND]
 
-    def add_node(self, place: NodeId) -> SimNode:
-        node = super().add_node(place)
+    def add_node(self, place: NodeId, newcomer: bool = False) -> SimNode:
+        node = super().add_node(place, newcomer)
         self.links.append({})
         return node
 
     def start(self, absent: list[NodeId]) -> None:
         """Start everybody but the `absent`, and let them greet one another."""
         for node in self.nodes:
-            if node.me not in absent:
+            if node.me in absent:
+                continue
+            if self.blueprint.overlay.static:
                 self.start_node(node.me, None)
+            else:
+                self.join_in_turn(node.me)
+                self._let_all_arrive()
+        self._let_all_arrive()
+
+    def _let_all_arrive(self) -> None:
         self.end_turn()
         while self.queues:
             self.let_arrive(next(iter(self.queues)), 0)

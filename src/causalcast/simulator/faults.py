@@ -58,7 +58,8 @@ class FaultPlan:
 
     def add(self, fault: Fault) -> None:
         """Plan one fault."""
-        self._simulation.plan(fault.at_us, lambda: self._happen(fault))
+        at = self._simulation.started_us + fault.at_us
+        self._simulation.plan(at, lambda: self._happen(fault))
 
     def recover_all(self) -> None:
         """Bring back everybody that is down and did not leave."""

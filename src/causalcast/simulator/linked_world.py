@@ -162,7 +162,7 @@ class LinkedWorld(LivingWorld):
             or channel is None
             or not channel.smooth
             or effect.layer != MULTICAST
-            or effect.link != ANY_LINK
+            or (effect.link != ANY_LINK and effect.link != channel.link)
         ):
             self._send_carefully(self.nodes[node], effect, channel)
             return
@@ -422,6 +422,10 @@ class LinkedWorld(LivingWorld):
         if channel is not None:
             self._announce_to(self.nodes[a], b, channel.link, "broken")
             self._announce_to(self.nodes[b], a, channel.link, "broken")
+            # Both ends will hear that it broke: a cut that heals sooner does not mend it.
+            for broken in (channel, channel.back):
+                broken.current = False
+                broken.refresh()
 
     def _announce_to(self, node: SimNode, peer: NodeId, link: LinkId, reason: str) -> None:
         def heard() -> None:

@@ -5,6 +5,8 @@ What lies between the nodes is not known here. `linked_world` puts a network wit
 the same in both.
 """
 
+import random
+
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.ids import GroupId, NodeId, message_id
 from causalcast.core.message import Publication
@@ -32,15 +34,16 @@ class LivingWorld(SteppingWorld):
         self.blueprint = blueprint
         self._seed = seed
         self.publications = 0
+        self._contact_rng = random.Random(f"{seed}/contacts")
 
     def sever(self, node: SimNode, reason: str, keep: float) -> None:
         """Break all links of a node that goes down; the first `keep` of what it sent arrives."""
         raise AssertionError("a world must know how links break")
 
-    def add_node(self, place: NodeId) -> SimNode:
+    def add_node(self, place: NodeId, newcomer: bool = False) -> SimNode:
         """A new node, not started yet, in `place` of the graph."""
         me = NodeId(len(self.nodes))
-        node = SimNode(me, place, self._build(me, place, 0))
+        node = SimNode(me, place, self._build(me, place, 0, newcomer))
         node.degree = len(self.blueprint.topology.neighbours[place])
         self.nodes.append(node)
         return node
@@ -126,8 +129,8 @@ class LivingWorld(SteppingWorld):
     def _be_reborn(self, dead: SimNode) -> NodeId:
         """Come back as somebody new, in the same place and the same groups."""
         dead.left = True
-        node = self.add_node(dead.place)
-        self.start_node(node.me, None)
+        node = self.add_node(dead.place, True)
+        self.start_node(node.me, self._contact_for(node.me, None))
         for group in dead.groups:
             self.join_group(node.me, group)
         return node.me
@@ -141,7 +144,8 @@ class LivingWorld(SteppingWorld):
         self.count("join")
         groups, node.groups = node.groups, {}
         node.lives += 1
-        self.start_node(me, via)
+        node.stack = self._build(me, node.place, node.lives, True)
+        self.start_node(me, self._contact_for(me, via))
         for group in groups:
             self.join_group(me, group)
 
@@ -186,5 +190,21 @@ class LivingWorld(SteppingWorld):
         node.groups = {other: None for other in node.groups if other != group}
         self.recorder.add(me, self.now, LEAVE, group=group)
 
-    def _build(self, me: NodeId, place: NodeId, lives: int) -> Stack:
-        return self.blueprint.build(me, f"{self._seed}/{lives}", place)
+    def join_in_turn(self, me: NodeId) -> None:
+        """A founder of an overlay that nodes join one after the other: the first one is there
+        alone, each later one comes through one that is there already."""
+        newcomer = any(node.up for node in self.nodes)
+        node = self.nodes[me]
+        if newcomer:
+            node.stack = self._build(me, node.place, node.lives, True)
+        self.start_node(me, self._contact_for(me, None))
+
+    def _contact_for(self, me: NodeId, via: NodeId | None) -> NodeId | None:
+        """Through whom a newcomer joins; on a graph that is given it needs nobody."""
+        if via is not None or self.blueprint.overlay.static:
+            return via
+        others = [node.me for node in self.nodes if node.up and node.me != me]
+        return self._contact_rng.choice(others) if others else None
+
+    def _build(self, me: NodeId, place: NodeId, lives: int, newcomer: bool = False) -> Stack:
+        return self.blueprint.build(me, f"{self._seed}/{lives}", place, newcomer)

@@ -36,6 +36,12 @@ class ScenarioRun:
         self.workload = Workload(
             self.simulation, groups, scenario.until_us, random.Random(f"{seed}/workload")
         )
+        if blueprint.overlay.static:
+            self.simulation.start(scenario.absent())
+        else:
+            self.simulation.grow(scenario.absent(), scenario.join_every_us, scenario.settle_us)
+        self._begin = self.simulation.started_us
+        self._end = self._begin + scenario.until_us + scenario.calm_us
         self._plan(random.Random(f"{seed}/random_faults"))
 
     def run(self, progress: Callable[[float], None] | None = None) -> None:
@@ -45,24 +51,22 @@ class ScenarioRun:
         thresholds = gc.get_threshold()
         gc.set_threshold(1_000_000, 50, 100)
         try:
-            end = self.scenario.until_us + self.scenario.calm_us
-            self._advance(0, self.scenario.until_us, end, progress)
+            workload_ends = self._begin + self.scenario.until_us
+            self._advance(self._begin, workload_ends, progress)
             self.simulation.calm_down()
             if self.scenario.recover_all:
                 self.faults.recover_all()
-            self._advance(self.scenario.until_us, end, end, progress)
+            self._advance(workload_ends, self._end, progress)
         finally:
             gc.set_threshold(*thresholds)
             gc.unfreeze()
 
     def result(self) -> Run:
         """The run as a trace in memory."""
-        complete = self.simulation.now >= self.scenario.until_us + self.scenario.calm_us
-        return run_of(self.simulation, self.scenario, complete)
+        return run_of(self.simulation, self.scenario, self.simulation.now >= self._end)
 
     def _plan(self, rng: random.Random) -> None:
         scenario = self.scenario
-        self.simulation.start(scenario.absent())
         for fault in scenario.faults:
             self.faults.add(fault)
         drawn = scenario.random_faults
@@ -78,15 +82,14 @@ class ScenarioRun:
         for stream in scenario.streams:
             self.workload.add(stream)
         if self.recorder.level == "full":
-            self.simulation.sample_state(_STATE_EVERY_US, scenario.until_us)
+            self.simulation.sample_state(_STATE_EVERY_US, self._begin + scenario.until_us)
 
-    def _advance(
-        self, start: int, end: int, whole: int, progress: Callable[[float], None] | None
-    ) -> None:
+    def _advance(self, start: int, end: int, progress: Callable[[float], None] | None) -> None:
         for slice_ in range(1, _SLICES + 1):
             self.simulation.run(start + (end - start) * slice_ // _SLICES)
             if progress is not None:
-                progress(self.simulation.now / max(1, whole))
+                done = self.simulation.now - self._begin
+                progress(done / max(1, self._end - self._begin))
 
 
 def prepare(scenario: Scenario, level: str | None = None) -> ScenarioRun | DirectedRun:

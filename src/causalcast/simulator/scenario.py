@@ -64,6 +64,7 @@ class Scenario:
         until_ms = table.number("until_ms", 0 if self.directed else None, least=0)
         self.until_us = round(until_ms * MS)
         options = table.table("options").rest()
+        self.join_every_us = self.settle_us = 0
         self.blueprint = self._blueprint(table, options, settings or {})
         self.network = self._network(table)
         self.streams = [
@@ -111,6 +112,10 @@ class Scenario:
         overlay_table = table.table("overlay")
         overlay_name, topology = self._topology(overlay_table)
         overlay = find_overlay(overlay_name)
+        if not overlay.static:
+            # Founders join one after the other before anything else happens.
+            self.join_every_us = round(overlay_table.number("join_every_ms", 20, least=0) * MS)
+            self.settle_us = round(overlay_table.number("settle_ms", 10_000, least=0) * MS)
         overlay_options = self._settings(overlay, overlay_table.rest(), "overlay")
         detector_table = table.table("detector")
         detector = find_detector(detector_table.text("kind", "link_loss"))

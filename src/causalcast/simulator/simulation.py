@@ -35,6 +35,7 @@ class Simulation(LinkedWorld):
     ) -> None:
         super().__init__(blueprint, network, seed, recorder, codec)
         self._suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by fault
+        self.started_us = 0  # when the overlay was there, and what a scenario plans began
 
     # Building
 
@@ -46,6 +47,17 @@ class Simulation(LinkedWorld):
                 self.start_node(node.me, None)
         dials, self._standing_dials = self._standing_dials, None
         self.stand_links(dials)
+
+    def grow(self, absent: list[NodeId], every_us: int, settle_us: int) -> None:
+        """Let everybody but the `absent` join, one after the other, and let the overlay settle."""
+        present = [node.me for node in self.nodes if node.me not in absent]
+        for place, me in enumerate(present):
+            self._plan_join(me, place * every_us)
+        self.run(len(present) * every_us + settle_us)
+        self.started_us = self.now
+
+    def _plan_join(self, me: NodeId, at: int) -> None:
+        self.plan(at, lambda: self.join_in_turn(me))
 
     # The loop
 

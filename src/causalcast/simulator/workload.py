@@ -45,10 +45,10 @@ class Workload:
 
     def add(self, stream: Stream) -> None:
         """Plan the first publication of `stream`; each plans the next."""
-        self._plan(stream, stream.at_us, stream.count)
+        self._plan(stream, self._simulation.started_us + stream.at_us, stream.count)
 
     def _plan(self, stream: Stream, at: int, left: int) -> None:
-        if left > 0 and at <= self._until_us:
+        if left > 0 and at <= self._simulation.started_us + self._until_us:
             self._simulation.plan(at, lambda: self._publish(stream, left))
 
     def _publish(self, stream: Stream, left: int) -> None:

@@ -1,0 +1,585 @@
+"""HyParView: a small symmetric active view, kept by reacting to losses, and a larger passive view.
+
+The active view are the neighbours: each is one link that both ends know. The passive view are
+nodes to ask when a neighbour is lost; shuffles along random walks keep it fresh. A newcomer joins
+through a contact, which lets the newcomer's name walk through the overlay until it has found it
+further neighbours.
+
+Source: J. Leitão, J. Pereira, L. Rodrigues, "HyParView", 2007, as used in the CPTCast thesis
+(section 4.2.1): views of log10(n) + 1 and six times as many.
+
+Where we differ from the paper, and rules it leaves open:
+
+- The answer to a shuffle walks back the way the shuffle came instead of over a connection of its
+  own: a link to a stranger, opened for one message, would be a neighbour's link to every other
+  layer.
+- A dial carries no message here. Whoever dialled speaks first, so a link that the other end
+  dialled is a request on its way: it is never asked over. Of two dials that cross, the world keeps
+  the smaller dialler's.
+- Whoever asks changes its view when the answer comes, and declines a late yes.
+- After a no, the next try waits for a timer, longer each time: underfull nodes among full ones
+  would otherwise ask for ever.
+- An isolated node asks with high priority: passive entries first, then whom it lost, then contacts.
+- The link through which a newcomer joined is spared by evictions until the multicast has settled,
+  for a while.
+- The answer to a join names neighbours of the contact: a newcomer whose contact dies at once is
+  not alone.
+- Two halves of a partition have full views and no reason to look for each other. So a node
+  remembers neighbours that it lost without a farewell and, more and more seldom, dials one of
+  them. Who answers becomes a neighbour again, and the memory is cleared. Without losses it costs
+  nothing.
+"""
+
+import random
+from typing import Final, final
+
+from causalcast.core import (
+    ANY_LINK,
+    MILLISECOND,
+    SECOND,
+    LinkId,
+    Message,
+    NodeId,
+    Option,
+    Outbox,
+    Overlay,
+    OverlaySpec,
+    Setup,
+    Wire,
+)
+
+SHUFFLE: Final = "shuffle"
+FILL: Final = "fill"
+PROBE: Final = "probe"
+TO_JOIN: Final = 0  # what we asked a peer for
+HIGH: Final = 1
+LOW: Final = 2
+LONGEST_RETRY: Final = 32  # times the shortest: half a minute by default
+LONGEST_PROBE: Final = 16  # times the shortest: somewhat above a minute by default
+
+
+class Join(Message):
+    """Ask a contact to take us in: it answers `Welcome` and lets others know of us."""
+
+    wire = Wire("hyparview.join")
+
+
+class Welcome(Message):
+    """The contact took us in; `nodes` are others to turn to."""
+
+    wire = Wire("hyparview.welcome", nodes=list[NodeId])
+
+    def __init__(self, nodes: list[NodeId]) -> None:
+        self.nodes = nodes
+
+
+class AskNeighbour(Message):
+    """Ask to become a neighbour; `high` must be granted, if need be by dropping somebody else."""
+
+    wire = Wire("hyparview.ask_neighbour", high=bool)
+
+    def __init__(self, high: bool) -> None:
+        self.high = high
+
+
+class Yes(Message):
+    """We are neighbours from now on."""
+
+    wire = Wire("hyparview.yes")
+
+
+class No(Message):
+    """Not now: the view is full."""
+
+    wire = Wire("hyparview.no")
+
+
+class Disconnect(Message):
+    """We are no neighbours any more; `alive` if the sender may be asked again later."""
+
+    wire = Wire("hyparview.disconnect", alive=bool)
+
+    def __init__(self, alive: bool) -> None:
+        self.alive = alive
+
+
+class ForwardJoin(Message):
+    """A newcomer's name on its walk: whoever it ends at asks the newcomer to be a neighbour."""
+
+    wire = Wire("hyparview.forward_join", newcomer=NodeId, hops_left=int)
+
+    def __init__(self, newcomer: NodeId, hops_left: int) -> None:
+        self.newcomer = newcomer
+        self.hops_left = hops_left
+
+
+class Shuffle(Message):
+    """Names on a walk: whoever it ends at keeps them and sends as many back along `path`."""
+
+    wire = Wire("hyparview.shuffle", nodes=list[NodeId], hops_left=int, path=list[NodeId])
+
+    def __init__(self, nodes: list[NodeId], hops_left: int, path: list[NodeId]) -> None:
+        self.nodes = nodes
+        self.hops_left = hops_left
+        self.path = path
+
+
+class ShuffleReply(Message):
+    """Names for whoever started a shuffle, on their way back along `path`."""
+
+    wire = Wire("hyparview.shuffle_reply", nodes=list[NodeId], path=list[NodeId])
+
+    def __init__(self, nodes: list[NodeId], path: list[NodeId]) -> None:
+        self.nodes = nodes
+        self.path = path
+
+
+class Settled(Message):
+    """The newcomer can do without this link: it may be evicted like any other."""
+
+    wire = Wire("hyparview.settled")
+
+
+@final
+class Settings:
+    """The options of the overlay."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.active = setup.number("active_view")
+        self.passive = setup.number("passive_view") or 6 * self.active
+        self.active_walk = setup.number("active_walk")
+        self.passive_walk = setup.number("passive_walk")
+        self.shuffle_every = setup.number("shuffle_every")
+        self.retry_after = setup.number("retry_after")
+        self.probe_every = setup.number("probe_every")
+        self.probe_for = setup.number("probe_for")
+        self.spare_for = setup.number("spare_for")
+
+
+class HyParView(Overlay):
+    """Both views, requests that are out, and neighbours that were lost."""
+
+    def __init__(self, me: NodeId, rng: random.Random, settings: Settings) -> None:
+        self.me = me
+        self.rng = rng
+        self.settings = settings
+        self.active: dict[NodeId, LinkId] = {}
+        self.passive: dict[NodeId, None] = {}
+        self.links: dict[NodeId, LinkId] = {}  # all that are up, also of those not in the view
+        self.asked: dict[NodeId, int] = {}  # whom we dialled or asked -> what for
+        self.contacts: dict[NodeId, None] = {}
+        self.lost: dict[NodeId, int] = {}  # neighbours lost without a farewell -> forgotten when
+        self.spared: dict[NodeId, int] = {}  # links of newcomers -> spared by evictions until
+        self.joined = False
+        self.left = False
+        self._given_up = ANY_LINK  # the link we closed before we heard of its loss
+        self._fill_armed = False
+        self._shuffles = False
+        self._retry_factor = 1
+        self._probe_factor = 1
+
+    # Life
+
+    def on_start(self, out: Outbox) -> None:
+        self._start_shuffling(out)
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        for record in records:
+            if isinstance(record, Welcome):
+                self.contacts.update(dict.fromkeys(record.nodes))
+        self.joined = bool(self.contacts)
+        self._start_shuffling(out)
+        self._fill(out)
+
+    def on_join(self, contact: NodeId, out: Outbox) -> None:
+        if contact == self.me:
+            return
+        self.left = False
+        self.contacts[contact] = None
+        out.persist(Welcome([contact]))
+        self._start_shuffling(out)
+        self._ask(contact, TO_JOIN, out)
+
+    def on_leave(self, out: Outbox) -> None:
+        self.left = True
+        for peer in list(self.active):
+            self._disconnect(peer, False, out)
+        for peer in list(self.links):
+            out.close_link(peer)
+        for name in (SHUFFLE, FILL, PROBE):
+            out.cancel_timer(name)
+        self._shuffles = self._fill_armed = False
+        self.asked = {}
+        self.lost = {}
+
+    # Links
+
+    def on_link_up(self, peer: NodeId, link: LinkId, dialled: bool, out: Outbox) -> None:
+        if peer in self.active:  # its end of the old link is dead
+            self._remove(peer, out)
+        self.links[peer] = link
+        if not dialled:
+            self.asked.pop(peer, None)  # our dial crossed theirs and lost; their request comes
+        elif self.left:
+            out.close_link(peer)
+        elif peer in self.asked:
+            self._request(peer, link, self.asked[peer], out)
+
+    def _request(self, peer: NodeId, link: LinkId, kind: int, out: Outbox) -> None:
+        if kind == TO_JOIN:
+            out.send(peer, Join(), link)
+        else:
+            out.send(peer, AskNeighbour(kind == HIGH or not self.active), link)
+
+    def on_link_lost(self, peer: NodeId, link: LinkId, reason: str, out: Outbox) -> None:
+        if link == self._given_up:
+            return
+        known = self.links.get(peer)
+        if known is None:
+            if peer in self.asked:
+                self._could_not_dial(peer, out)
+            return
+        if known != link:
+            return
+        del self.links[peer]
+        if peer in self.active:
+            self._remove(peer, out)
+            self._mourn(peer, out)
+            self._fill(out)
+        elif peer in self.asked:
+            del self.asked[peer]
+            self._arm_fill(out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        if peer in self.active:
+            self._given_up = self.active[peer]
+            self._remove(peer, out)
+            self._close(peer, out)
+            self._mourn(peer, out)
+            self._fill(out)
+
+    def _could_not_dial(self, peer: NodeId, out: Outbox) -> None:
+        del self.asked[peer]
+        self.passive.pop(peer, None)
+        if self.active or self.passive:
+            self._fill(out)
+        else:
+            self._arm_fill(out)
+
+    # Messages
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        link = self.links.get(sender)
+        if link is None or self.left:
+            return
+        if isinstance(message, Shuffle):
+            self._on_shuffle(sender, message, out)
+        elif isinstance(message, ShuffleReply):
+            self._on_shuffle_reply(message, out)
+        elif isinstance(message, ForwardJoin):
+            self._on_forward_join(sender, message, out)
+        elif isinstance(message, AskNeighbour):
+            self._on_ask(sender, link, message.high, out)
+        elif isinstance(message, Join):
+            self._on_join_request(sender, link, out)
+        elif isinstance(message, Welcome):
+            self._on_welcome(sender, link, message.nodes, out)
+        elif isinstance(message, Yes):
+            self._on_yes(sender, link, out)
+        elif isinstance(message, No):
+            self._on_no(sender, out)
+        elif isinstance(message, Disconnect):
+            self._on_disconnect(sender, message.alive, out)
+        else:
+            assert isinstance(message, Settled)
+            self.spared.pop(sender, None)
+
+    def _on_join_request(self, newcomer: NodeId, link: LinkId, out: Outbox) -> None:
+        others = [peer for peer in self.active if peer != newcomer]
+        out.send(newcomer, Welcome(others), link)
+        self._add(newcomer, link, True, out)
+        for peer in others:
+            if peer in self.active:
+                walk = ForwardJoin(newcomer, self.settings.active_walk)
+                out.send(peer, walk, self.active[peer])
+
+    def _on_welcome(self, contact: NodeId, link: LinkId, nodes: list[NodeId], out: Outbox) -> None:
+        if contact not in self.asked or contact in self.active:
+            return
+        self.joined = True
+        self._add(contact, link, True, out)
+        for node in nodes:
+            self._to_passive(node)
+        self._fill(out)
+
+    def _on_ask(self, peer: NodeId, link: LinkId, high: bool, out: Outbox) -> None:
+        if high or len(self.active) < self.settings.active or peer in self.active:
+            out.send(peer, Yes(), link)
+            self._add(peer, link, False, out)
+        else:
+            out.send(peer, No(), link)
+            self._close(peer, out)
+
+    def _on_yes(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        kind = self.asked.get(peer, LOW)
+        has_room = len(self.active) < self.settings.active
+        if peer in self.asked and peer not in self.active and (has_room or kind == HIGH):
+            self._add(peer, link, False, out)
+        elif peer not in self.active:  # the view filled up meanwhile
+            self.asked.pop(peer, None)
+            out.note("hyparview.late_yes", peer)
+            out.send(peer, Disconnect(True), link)
+            self._close(peer, out)
+            self._to_passive(peer)
+
+    def _on_no(self, peer: NodeId, out: Outbox) -> None:
+        self.asked.pop(peer, None)
+        self._close(peer, out)
+        self._arm_fill(out)
+
+    def _on_disconnect(self, peer: NodeId, alive: bool, out: Outbox) -> None:
+        if peer in self.active:
+            self._remove(peer, out)
+        self._close(peer, out)
+        if alive:
+            self._to_passive(peer)
+        else:
+            self.passive.pop(peer, None)
+        self._fill(out)
+
+    def _on_forward_join(self, sender: NodeId, walk: ForwardJoin, out: Outbox) -> None:
+        newcomer = walk.newcomer
+        if newcomer == self.me or newcomer in self.active:
+            return
+        onward = [peer for peer in self.active if peer not in (sender, newcomer)]
+        if walk.hops_left <= 0 or len(self.active) <= 1 or not onward:
+            if newcomer not in self.links:
+                self._ask(newcomer, HIGH, out)
+            return
+        if walk.hops_left == self.settings.passive_walk:
+            self._to_passive(newcomer)
+        chosen = self.rng.choice(onward)
+        out.send(chosen, ForwardJoin(newcomer, walk.hops_left - 1), self.active[chosen])
+
+    def _on_shuffle(self, sender: NodeId, shuffle: Shuffle, out: Outbox) -> None:
+        hops_left = shuffle.hops_left - 1
+        onward = [peer for peer in self.active if peer != sender and peer not in shuffle.path]
+        if hops_left > 0 and len(self.active) > 1 and onward:
+            chosen = self.rng.choice(onward)
+            passed_on = Shuffle(shuffle.nodes, hops_left, [*shuffle.path, self.me])
+            out.send(chosen, passed_on, self.active[chosen])
+            return
+        names = self._sample(self.passive, len(shuffle.nodes))
+        out.send(sender, ShuffleReply(names, shuffle.path[:-1]), self.links[sender])
+        self._learn(shuffle.nodes, out)
+
+    def _on_shuffle_reply(self, reply: ShuffleReply, out: Outbox) -> None:
+        if not reply.path:
+            self._learn(reply.nodes, out)
+            return
+        back = reply.path[-1]
+        if back in self.active:
+            out.send(back, ShuffleReply(reply.nodes, reply.path[:-1]), self.active[back])
+
+    # Requests of the multicast
+
+    def on_switch(self, link: LinkId, out: Outbox) -> None:
+        for peer, known in self.active.items():
+            if known == link:
+                self._disconnect(peer, True, out)
+                self._fill(out)  # before it is a candidate again: else the same one is drawn
+                self._to_passive(peer)
+                return
+
+    def on_settled(self, link: LinkId, out: Outbox) -> None:
+        for peer, known in self.active.items():
+            if known == link and self.spared.pop(peer, 0):
+                out.send(peer, Settled(), link)
+
+    def on_orphan(self, out: Outbox) -> None:
+        self._probe(out)
+
+    # Time
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        if name == SHUFFLE:
+            self._start_shuffle(out)
+            out.start_timer(SHUFFLE, self.settings.shuffle_every)
+        elif name == FILL:
+            self._fill_armed = False
+            self._fill(out)
+        else:
+            assert name == PROBE
+            self._forget_old_losses(out.now)
+            self._probe(out)
+
+    def _start_shuffling(self, out: Outbox) -> None:
+        if not self._shuffles:
+            self._shuffles = True
+            first = int(self.settings.shuffle_every * (0.5 + self.rng.random()))
+            out.start_timer(SHUFFLE, first)
+
+    def _start_shuffle(self, out: Outbox) -> None:
+        if not self.active:
+            self._fill(out)
+            return
+        names = [self.me, *self._sample(self.active, 3), *self._sample(self.passive, 4)]
+        chosen = self.rng.choice(list(self.active))
+        walk = Shuffle(names, self.settings.active_walk, [self.me])
+        out.send(chosen, walk, self.active[chosen])
+
+    # The views
+
+    def _add(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        """The only place where the active view grows."""
+        if peer in self.active:
+            self._remove(peer, out)
+        self.asked.pop(peer, None)
+        while len(self.active) >= self.settings.active:
+            victim = self._victim(out.now)
+            self._disconnect(victim, True, out)
+            self._to_passive(victim)
+        if peer in self.lost:
+            self.lost = {}
+        self._retry_factor = 1
+        self.passive.pop(peer, None)
+        self.active[peer] = link
+        if newborn:
+            self.spared[peer] = out.now + self.settings.spare_for
+        out.neighbour_up(peer, link, newborn)
+
+    def _remove(self, peer: NodeId, out: Outbox) -> None:
+        link = self.active.pop(peer)
+        self.spared.pop(peer, None)
+        out.neighbour_down(peer, link)
+
+    def _victim(self, now: int) -> NodeId:
+        """Somebody to drop: whom a newcomer does not depend on, if there is one."""
+        spared = self.spared
+        others = [peer for peer in self.active if spared.get(peer, 0) <= now]
+        return self.rng.choice(others or list(self.active))
+
+    def _disconnect(self, peer: NodeId, alive: bool, out: Outbox) -> None:
+        out.send(peer, Disconnect(alive), self.active[peer])
+        self._remove(peer, out)
+        self._close(peer, out)
+
+    def _close(self, peer: NodeId, out: Outbox) -> None:
+        if self.links.pop(peer, None) is not None:
+            out.close_link(peer)
+
+    def _to_passive(self, node: NodeId) -> None:
+        if node == self.me or node in self.active or node in self.passive:
+            return
+        if len(self.passive) >= self.settings.passive:
+            del self.passive[self.rng.choice(list(self.passive))]
+        self.passive[node] = None
+
+    def _learn(self, nodes: list[NodeId], out: Outbox) -> None:
+        for node in nodes:
+            self._to_passive(node)
+        self._fill(out)
+
+    def _sample(self, among: dict[NodeId, LinkId] | dict[NodeId, None], most: int) -> list[NodeId]:
+        return self.rng.sample(list(among), min(most, len(among)))
+
+    # Finding neighbours
+
+    def _ask(self, peer: NodeId, kind: int, out: Outbox) -> None:
+        self.asked[peer] = kind
+        out.open_link(peer)
+
+    def _fill(self, out: Outbox) -> None:
+        """Ask one more candidate if the active view has room."""
+        if self.left or len(self.active) + len(self.asked) >= self.settings.active:
+            return
+        candidates = self._free(self.passive)
+        if candidates:
+            self._ask(self.rng.choice(candidates), LOW, out)
+        elif not self.active and not self.asked:
+            candidates = self._free(self.lost) + self._free(self.contacts)
+            if candidates:
+                # Until somebody has taken us in we are a newcomer, whomever we ask.
+                self._ask(self.rng.choice(candidates), HIGH if self.joined else TO_JOIN, out)
+        self._arm_fill(out)
+
+    def _free(self, nodes: dict[NodeId, int] | dict[NodeId, None]) -> list[NodeId]:
+        """Those that are neither linked nor asked already."""
+        return [node for node in nodes if node not in self.links and node not in self.asked]
+
+    def _arm_fill(self, out: Outbox) -> None:
+        hungry = len(self.active) < self.settings.active
+        hopeful = bool(self.passive) or not self.active
+        if hungry and hopeful and not self._fill_armed and not self.left:
+            self._fill_armed = True
+            pause = self.settings.retry_after * self._retry_factor
+            if self.active:  # an isolated node keeps asking
+                self._retry_factor = min(2 * self._retry_factor, LONGEST_RETRY)
+            out.start_timer(FILL, int(pause * (0.8 + 0.4 * self.rng.random())))
+
+    # After a partition
+
+    def _mourn(self, peer: NodeId, out: Outbox) -> None:
+        """Remember a neighbour that was lost without a farewell: it may be cut off, not dead."""
+        self.passive.pop(peer, None)
+        self._retry_factor = 1
+        if not self.lost:
+            self._probe_factor = 1
+            out.start_timer(PROBE, self.settings.probe_every)
+        self.lost[peer] = out.now + self.settings.probe_for
+        if len(self.lost) > self.settings.active:
+            del self.lost[next(iter(self.lost))]
+
+    def _forget_old_losses(self, now: int) -> None:
+        self.lost = {peer: until for peer, until in self.lost.items() if until > now}
+
+    def _probe(self, out: Outbox) -> None:
+        """Dial a lost neighbour; should it answer, it is worth more than one of ours."""
+        candidates = self._free(self.lost)
+        if candidates:
+            self._ask(self.rng.choice(candidates), HIGH, out)
+        if self.lost:
+            pause = self.settings.probe_every * self._probe_factor
+            self._probe_factor = min(2 * self._probe_factor, LONGEST_PROBE)
+            out.start_timer(PROBE, int(pause * (0.8 + 0.4 * self.rng.random())))
+
+    def state_size(self) -> int:
+        return len(self.active) + len(self.passive) + len(self.links) + len(self.lost)
+
+
+def build(setup: Setup) -> HyParView:
+    return HyParView(setup.me, setup.random, Settings(setup))
+
+
+SPEC = OverlaySpec(
+    name="hyparview",
+    summary="A small active view that mends itself, and a passive view to mend it from.",
+    build=build,
+    messages=[
+        Join,
+        Welcome,
+        AskNeighbour,
+        Yes,
+        No,
+        Disconnect,
+        ForwardJoin,
+        Shuffle,
+        ShuffleReply,
+        Settled,
+    ],
+    options=[
+        # The thesis: log10(n) + 1 and six times as many; these are for ten thousand nodes.
+        Option("active_view", 5, "neighbours", least=1),
+        Option("passive_view", 0, "nodes to fall back on; 0: six times the active view", least=0),
+        # The walks of the original paper.
+        Option("active_walk", 6, "hops of a newcomer's name, and of shuffles", least=1),
+        Option("passive_walk", 3, "hops left when a newcomer's name is noted on its way", least=0),
+        Option("shuffle_every", 5 * SECOND, "exchange names this often", unit="ms"),
+        Option("retry_after", 1 * SECOND, "ask again after a refusal, at first", unit="ms"),
+        Option("probe_every", 5 * SECOND, "dial a lost neighbour again, at first", unit="ms"),
+        # A partition that lasts longer needs people anyway.
+        Option("probe_for", 3600 * SECOND, "remember a lost neighbour this long", unit="ms"),
+        # Long enough for a newcomer's second link to become usable on a slow network.
+        Option("spare_for", 10_000 * MILLISECOND, "spare a newcomer's first link", unit="ms"),
+    ],
+)

@@ -1,0 +1,257 @@
+"""HyParView: views stay symmetric and connected through joins, leaves, crashes and partitions."""
+
+from typing import Any
+
+import pytest
+
+from causalcast.core import NodeId, Outbox, Setup
+from causalcast.core.effects import NeighbourDown, NeighbourUp, Send
+from causalcast.core.groups import Groups
+from causalcast.core.ids import LinkId, link_id
+from causalcast.core.topology import Surroundings, Topology
+from causalcast.overlays import hyparview
+from causalcast.overlays.hyparview import (
+    AskNeighbour,
+    Disconnect,
+    HyParView,
+    Join,
+    No,
+    Settled,
+    Welcome,
+    Yes,
+)
+from causalcast.simulator.living_world import LivingWorld
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import toml_text
+
+
+def overlay_run(nodes: int, active: int, faults: list[dict[str, Any]], calm_ms: int) -> ScenarioRun:
+    tables: list[tuple[str, dict[str, Any]]] = [
+        (
+            "overlay",
+            {"kind": "hyparview", "nodes": nodes, "active_view": active, "settle_ms": 20_000},
+        ),
+        ("network", {"latency_ms": {"kind": "uniform", "low": 5, "high": 15}}),
+        *[("[fault]", fault) for fault in faults],
+        ("calm", {"ms": calm_ms}),
+    ]
+    head = {"protocol": "naive_flood", "until_ms": 70_000, "seed": 3}
+    return ScenarioRun(Scenario(toml_text(head, tables), "test"), "deliveries")
+
+
+def views(world: LivingWorld) -> dict[NodeId, list[NodeId]]:
+    found = {}
+    for node in world.nodes:
+        if node.up:
+            assert isinstance(node.stack.overlay, HyParView)
+            found[node.me] = list(node.stack.overlay.active)
+    return found
+
+
+def assert_sound(world: LivingWorld, most: int) -> None:
+    """Every neighbour is up and agrees, nobody has too many, and all are connected."""
+    graph = views(world)
+    for node, peers in graph.items():
+        assert len(peers) <= most
+        for peer in peers:
+            assert node in graph[peer], f"{node} has {peer} as a neighbour, not the other way"
+    assert Topology(graph).is_connected()
+
+
+@pytest.mark.parametrize(("nodes", "active"), [(2, 3), (7, 3), (150, 4)])
+def test_nodes_that_join_one_after_the_other_are_connected(nodes: int, active: int) -> None:
+    run = overlay_run(nodes, active, [], 0)
+    assert_sound(run.simulation, active)
+    degrees = [len(peers) for peers in views(run.simulation).values()]
+    assert sum(degrees) >= 0.9 * min(active, nodes - 1) * nodes
+
+
+@pytest.mark.slow
+def test_a_thousand_nodes_with_the_views_of_the_thesis() -> None:
+    run = overlay_run(1000, 4, [], 0)
+    assert_sound(run.simulation, 4)
+    degrees = [len(peers) for peers in views(run.simulation).values()]
+    assert sum(degrees) / 1000 >= 3.9
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_survivors_of_a_mass_crash_find_together(share: float) -> None:
+    faults = [
+        {"at_ms": 100, "kind": "crash", "node": node} for node in range(0, 100, round(1 / share))
+    ]
+    run = overlay_run(100, 4, faults, 1000)
+    run.run()
+    assert_sound(run.simulation, 4)
+
+
+def test_halves_find_together_after_a_minute_apart() -> None:
+    even, odd = list(range(0, 100, 2)), list(range(1, 100, 2))
+    faults: list[dict[str, Any]] = [
+        {"at_ms": 100, "kind": "partition", "sides": [even, odd], "loud": True},
+        {"at_ms": 60_100, "kind": "heal"},
+    ]
+    run = overlay_run(100, 4, faults, 80_000)
+    simulation = run.simulation
+    simulation.run(simulation.started_us + 60_000_000)
+    for node, peers in views(simulation).items():
+        assert all(peer % 2 == node % 2 for peer in peers)  # the cut was complete
+    run.run()
+    assert_sound(simulation, 4)
+
+
+def test_nobody_keeps_one_that_left() -> None:
+    run = overlay_run(20, 3, [{"at_ms": 100, "kind": "leave", "node": 4}], 1000)
+    run.run()
+    assert_sound(run.simulation, 3)
+    assert 4 not in views(run.simulation)
+
+
+def test_a_late_node_joins_through_its_contact() -> None:
+    run = overlay_run(20, 3, [{"at_ms": 100, "kind": "join", "node": 7, "via": 2}], 1000)
+    assert 7 not in views(run.simulation)
+    run.run()
+    assert views(run.simulation)[NodeId(7)]
+    assert_sound(run.simulation, 3)
+
+
+# One node, message by message
+
+
+class Alone:
+    """One overlay whose peers are played by the test."""
+
+    def __init__(self, me: int = 5, active: int = 2) -> None:
+        around = Surroundings(NodeId(me), Topology({}), Groups({}))
+
+        def no_inner(*_: object) -> Any:
+            raise AssertionError
+
+        options = hyparview.SPEC.settings({"active_view": active})
+        setup = Setup(NodeId(me), "seed", options, Groups({}), around, no_inner)
+        self.overlay = hyparview.build(setup)
+        self.out = Outbox()
+
+    def link_up(self, peer: int, dialled: bool, count: int = 1) -> LinkId:
+        link = link_id(NodeId(5 if dialled else peer), count)
+        self.overlay.on_link_up(NodeId(peer), link, dialled, self.out)
+        return link
+
+    def hears(self, peer: int, message: Any) -> list[Any]:
+        """What it sends in answer to a message."""
+        self.out.effects.clear()
+        self.overlay.on_message(NodeId(peer), message, self.out)
+        return self.sent()
+
+    def sent(self) -> list[Any]:
+        return [(e.to, e.message) for e in self.out.effects if isinstance(e, Send)]
+
+    def befriend(self, peer: int) -> LinkId:
+        link = self.link_up(peer, False)
+        assert [type(m) for _, m in self.hears(peer, AskNeighbour(True))][0] is Yes
+        return link
+
+    def notices(self) -> list[tuple[str, int, bool]]:
+        found = []
+        for notice in self.out.notices:
+            assert isinstance(notice, (NeighbourUp, NeighbourDown))
+            up = isinstance(notice, NeighbourUp)
+            found.append(("up" if up else "down", int(notice.peer), up and notice.newborn))
+        self.out.notices.clear()
+        return found
+
+
+def test_a_full_view_refuses_unless_priority_is_high() -> None:
+    node = Alone()
+    node.befriend(1)
+    node.befriend(2)
+    node.link_up(3, False)
+    assert [type(message) for _, message in node.hears(3, AskNeighbour(False))] == [No]
+    node.link_up(4, False)
+    kinds = [type(message) for _, message in node.hears(4, AskNeighbour(True))]
+    assert kinds == [Yes, Disconnect]
+    assert len(node.overlay.active) == 2 and 4 in node.overlay.active
+    assert len(node.overlay.passive) == 1  # the victim can be asked again
+
+
+def test_a_late_yes_is_declined() -> None:
+    node = Alone()
+    node.befriend(1)
+    node.overlay.passive[NodeId(9)] = None
+    node.overlay.on_timer(hyparview.FILL, 0, node.out)
+    node.link_up(9, True)
+    assert node.sent()[-1][0] == 9
+    node.befriend(2)  # fills the view meanwhile
+    assert [type(message) for _, message in node.hears(9, Yes())] == [Disconnect]
+    assert 9 not in node.overlay.active and 9 in node.overlay.passive
+
+
+def test_our_dial_that_lost_against_theirs_is_forgotten() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(1), node.out)
+    node.link_up(1, False)
+    assert not node.overlay.asked
+    node.hears(1, AskNeighbour(True))
+    assert node.notices() == [("up", 1, False)]
+
+
+def test_a_peer_that_dials_again_replaces_its_old_link() -> None:
+    node = Alone()
+    old = node.befriend(1)
+    new = node.link_up(1, False, count=2)
+    node.hears(1, AskNeighbour(False))
+    assert node.notices() == [("up", 1, False), ("down", 1, False), ("up", 1, False)]
+    assert node.overlay.active == {1: new} and new != old
+
+
+def test_a_newcomer_whose_contact_dies_before_its_welcome_asks_another_to_join() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(1), node.out)
+    node.overlay.on_join(NodeId(2), node.out)
+    first = node.link_up(1, True)
+    node.overlay.on_link_lost(NodeId(1), first, "broken", node.out)
+    node.overlay.on_link_lost(NodeId(2), link_id(NodeId(5), 2), "refused", node.out)
+    for _ in range(5):  # whichever of the two is drawn
+        node.overlay.on_timer(hyparview.FILL, 0, node.out)
+        asked = list(node.overlay.asked)
+        assert asked
+        node.out.effects.clear()
+        node.link_up(asked[0], True, count=9)
+        assert [type(message) for _, message in node.sent()] == [Join]
+        node.overlay.on_link_lost(asked[0], link_id(NodeId(5), 9), "broken", node.out)
+
+
+def test_the_link_of_a_newcomer_is_spared_until_it_has_settled() -> None:
+    node = Alone()
+    node.link_up(1, False)
+    node.hears(1, Join())
+    node.befriend(2)
+    node.befriend(3)
+    assert 1 in node.overlay.active and 2 not in node.overlay.active
+    node.hears(1, Settled())
+    assert not node.overlay.spared
+
+
+def test_the_welcome_names_others_to_turn_to() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(1), node.out)
+    node.link_up(1, True)
+    node.hears(1, Welcome([NodeId(7), NodeId(5)]))
+    assert node.notices() == [("up", 1, True)]
+    assert list(node.overlay.asked) == [7]  # it has room, and asks at once
+
+
+def test_a_replaced_neighbour_is_not_drawn_again_at_once() -> None:
+    node = Alone(active=1)
+    link = node.befriend(1)
+    node.overlay.passive[NodeId(8)] = None
+    node.overlay.on_switch(link, node.out)
+    assert list(node.overlay.asked) == [8] and 1 in node.overlay.passive
+
+
+def test_without_losses_nobody_is_probed() -> None:
+    run = overlay_run(30, 3, [], 0)
+    for node in run.simulation.nodes:
+        assert isinstance(node.stack.overlay, HyParView)
+        assert not node.stack.overlay.lost
+        assert all(name != hyparview.PROBE for _, name, _ in node.timers)

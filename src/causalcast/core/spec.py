@@ -219,7 +219,9 @@ class ProtocolSpec(LayerSpec):
     `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
     nothing and comes back as somebody new. `tolerates(down, setup)`: whether the promises still
     hold while `down` nodes are away at once. `invariants` must hold after every step, `at_rest`
-    when all nodes are up and nothing is left to happen. `rare` names the notes of rare branches: a
+    when all nodes are up and nothing is left to happen. `reaches` names the neighbours that are
+    certain to get what a node delivers: `agreement_per_part` holds among nodes that reach one
+    another. `rare` names the notes of rare branches: a
     campaign that never saw one of them fails.
     """
 
@@ -236,6 +238,7 @@ class ProtocolSpec(LayerSpec):
         tolerates: Callable[[list[NodeId], Setup], bool] | None = None,
         invariants: Sequence[Invariant] = (),
         at_rest: Sequence[Invariant] = (),
+        reaches: Callable[[Multicast], list[NodeId]] | None = None,
         rare: Sequence[str] = (),
         cost: str = "",
         offers: Sequence[str] = (),
@@ -249,6 +252,7 @@ class ProtocolSpec(LayerSpec):
         self.tolerates = tolerates
         self.invariants = list(invariants)
         self.at_rest = list(at_rest)
+        self.reaches = reaches
         self.rare = list(rare)
         self.cost = cost
         self.offers = list(offers)

@@ -226,6 +226,9 @@ class DirectedWorld(LivingWorld):
 
     # Links
 
+    def links_of(self, me: NodeId) -> list[NodeId]:
+        return list(self.links[me])
+
     def sever(self, node: SimNode, reason: str, keep: float) -> None:
         """What was sent to the node is gone; the other ends hear of it when they come to it."""
         self.touched[node.me] = None

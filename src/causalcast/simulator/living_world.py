@@ -51,7 +51,7 @@ class LivingWorld(SteppingWorld):
     def start_node(self, me: NodeId, via: NodeId | None) -> None:
         """Start a node for the first time, through a contact where one is given."""
         node = self.nodes[me]
-        node.up = True
+        node.up = node.came = True
         node.stack.groups = node.groups
         node.stack.start(self.out)
         self.finish(node, None)
@@ -95,7 +95,7 @@ class LivingWorld(SteppingWorld):
     def recover(self, me: NodeId) -> NodeId:
         """The node comes back; the id under which it does is returned."""
         node = self.nodes[me]
-        if node.up:
+        if node.up or node.left or not node.came:
             self.count("fault_skipped")
             return me
         self.count("recover")
@@ -138,7 +138,7 @@ class LivingWorld(SteppingWorld):
     def enter(self, me: NodeId, via: NodeId | None) -> None:
         """A node that was absent so far comes, as a late member of its groups."""
         node = self.nodes[me]
-        if node.up or node.lives > 0:
+        if node.came:
             self.count("fault_skipped")
             return
         self.count("join")

@@ -97,6 +97,7 @@ class SimNode:
 
     __slots__ = (
         "_cursor",
+        "came",
         "channels",
         "crash_after",
         "degree",
@@ -128,6 +129,7 @@ class SimNode:
         self.place = place  # whose place in the graph it has; its own unless it is reborn
         self.stack = stack
         self.up = False
+        self.came = False  # was started, and may be up, down or gone
         self.left = False  # for good
         self.lives = 0
         self.dials = 0

@@ -85,6 +85,10 @@ class SteppingWorld(World):
         """One more of that kind happened."""
         self.fired[kind] = self.fired.get(kind, 0) + 1
 
+    def links_of(self, me: NodeId) -> list[NodeId]:
+        """The peers to which the node knows a link."""
+        return list(self.nodes[me].channels)
+
     def crash(self, me: NodeId, keep: float) -> None:
         """The node stops; of what it had sent, the first `keep` of each link still arrives."""
         raise AssertionError("a simulation must know how to crash nodes")

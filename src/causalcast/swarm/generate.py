@@ -12,6 +12,7 @@ from typing import Any
 
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
+from causalcast.swarm.safe_parts import PROMISE
 
 UNTIL_MS = 1500
 CALM_MS = 30_000
@@ -77,7 +78,7 @@ class Draw:
         groups = self.groups()
         tables: list[tuple[str, dict[str, Any]]] = [
             ("options", dict(self.options)),
-            ("overlay", {"kind": "edges", "nodes": self.nodes, "edges": self.edges}),
+            ("overlay", self._overlay_table()),
             ("network", self._network()),
             ("disk", {"sync_ms": self.rng.choice([0, 0, 1, 10])}),
             ("detector", {"kind": "link_loss", "delay_ms": self.rng.choice([0, 5, 50, 300])}),
@@ -88,6 +89,25 @@ class Draw:
         tables.append(("calm", {"ms": CALM_MS, "recover_all": True}))
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
         return toml_text(head, tables)
+
+    def _overlay_table(self) -> dict[str, Any]:
+        """A graph that is given; half the time, where a protocol allows, one that changes."""
+        if not self._may_change() or self.rng.random() < 0.5:
+            return {"kind": "edges", "nodes": self.nodes, "edges": self.edges}
+        return {
+            "kind": "hyparview",
+            "nodes": self.nodes,
+            "active_view": self.rng.choice([2, 3, 4]),
+            "shuffle_every": self.rng.choice([300, 1000]),
+            "retry_after": self.rng.choice([50, 200]),
+            "probe_every": 1000,
+            "join_every_ms": self.rng.choice([0, 20]),
+            "settle_ms": self.rng.choice([0, 1000]),
+        }
+
+    def _may_change(self) -> bool:
+        """Whether the protocol promises something about nodes that come, go and switch links."""
+        return self.spec.needs.overlay == "any" and PROMISE in self.spec.guarantees
 
     def _graph(self) -> list[list[int]]:
         order = list(range(self.nodes))
@@ -148,6 +168,16 @@ class Draw:
         if self.spec.tolerates is not None or self.beyond:
             faults += self._crashes()
             faults += self._cuts()
+        if self._may_change():
+            faults += self._comings_and_goings()
+        return faults
+
+    def _comings_and_goings(self) -> list[dict[str, Any]]:
+        """Nodes that are not there at the start join, others leave for good."""
+        faults: list[dict[str, Any]] = []
+        for node in self.rng.sample(range(self.nodes), min(self.nodes - 1, len(self._some(4)))):
+            kind = self.rng.choice(["join", "join", "leave"])
+            faults.append({"at_ms": self.rng.randrange(UNTIL_MS), "kind": kind, "node": node})
         return faults
 
     def _span(self, longest: int) -> tuple[int, int]:
@@ -186,7 +216,9 @@ class Draw:
             start, end = self._span(500)
             cut = self.rng.randint(1, self.nodes - 1)
             sides = [list(range(cut)), list(range(cut, self.nodes))]
-            faults.append({"at_ms": start, "kind": "partition", "sides": sides})
+            # What needs reliable links must hear that they broke.
+            loud = self.spec.needs.links != "any"
+            faults.append({"at_ms": start, "kind": "partition", "sides": sides, "loud": loud})
             faults.append({"at_ms": end, "kind": "heal"})
         return faults
 

@@ -13,6 +13,7 @@ from causalcast.judge import Judgement, judge
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
 from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.safe_parts import PROMISE, parts_of, within_parts
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 
@@ -72,7 +73,14 @@ def try_run(
         return _only(trial, check)
     trial.run = running.result()
     try:
-        trial.problems += _violations(judge(trial.run), check or promised(spec))
+        found = judge(trial.run)
+        if PROMISE in spec.guarantees and trial.run.header.complete:
+            parts = parts_of(world, spec)
+            found.violations["agreement"] = list(
+                within_parts(found.violations["agreement"], trial.run, parts)
+            )
+            trial.fired["more_than_one_part"] = int(len(parts) > 1)
+        trial.problems += _violations(found, check or promised(spec))
     except TraceError as error:  # two publications with one number, and the like
         trial.problems.append(Problem("no_creation", str(error)))
     trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]

@@ -148,7 +148,7 @@ class Alone:
 
     def befriend(self, peer: int) -> LinkId:
         link = self.link_up(peer, False)
-        assert [type(m) for _, m in self.hears(peer, AskNeighbour(True))][0] is Yes
+        assert type(self.hears(peer, AskNeighbour(True))[0][1]) is Yes
         return link
 
     def notices(self) -> list[tuple[str, int, bool]]:

@@ -351,9 +351,10 @@ class LinkedWorld(LivingWorld):
         channel.back.known = True
         self._refresh_channel(channel.back)
         self._link_up(dialler, other, channel.link, True)
-        for event in channel.back.early:
-            self.schedule.plan(self.now, event)
-        channel.back.early = []
+        early, channel.back.early = channel.back.early, []
+        for event in early:  # at once: what arrives in this very instant must not overtake it
+            assert isinstance(event, Passage)
+            self.arrive(event)
 
     def _link_up(self, node: SimNode, peer: NodeId, link: LinkId, dialled: bool) -> None:
         node.stack.link_up(peer, link, dialled, self.out)

@@ -13,6 +13,7 @@ from causalcast.simulator.linked_world import (
     EncodedArrival,
     LinkedWorld,
     NetworkPlan,
+    Passage,
     pair,
 )
 from causalcast.simulator.sim_node import Expiry, SimNode
@@ -123,8 +124,13 @@ class Simulation(LinkedWorld):
         waiting = node.paused
         node.paused = None
         self._refresh_incoming(node)
-        for event in waiting:
-            self.schedule.plan(self.now, event)
+        for event in waiting:  # at once: what arrives in this very instant must not overtake it
+            if isinstance(event, Passage):
+                self.arrive(event)
+            elif isinstance(event, Expiry):
+                self.expire(event)
+            else:
+                event.happen()
 
     def suspect(self, whom: NodeId, by: NodeId | None) -> None:
         """Let `by`, or everybody with a link to `whom`, suspect it until told otherwise."""

@@ -97,12 +97,13 @@ class Draw:
         return {
             "kind": "hyparview",
             "nodes": self.nodes,
-            "active_view": self.rng.choice([2, 3, 4]),
+            "active_view": self.rng.choice([3, 4, 5]),  # with two, overlays are rings
             "shuffle_every": self.rng.choice([300, 1000]),
             "retry_after": self.rng.choice([50, 200]),
             "probe_every": 1000,
             "join_every_ms": self.rng.choice([0, 20]),
-            "settle_ms": self.rng.choice([0, 1000]),
+            # Founders are owed everything: all must be in before the first publication.
+            "settle_ms": self.rng.choice([2000, 4000]),
         }
 
     def _may_change(self) -> bool:

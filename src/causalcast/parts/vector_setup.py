@@ -1,0 +1,253 @@
+"""Makes a link safe in one round trip on the link itself, by comparing what was delivered.
+
+Causal delivery is FIFO per origin, so what a node has delivered is one count per origin. On a new
+link each end tells its counts; the other sends what lies beyond them, from a log of its last
+deliveries, and the direction is safe from there. No path through others is needed, so a half that
+was cut off, or a node that lost all neighbours at once, comes back with nothing missing, as far as
+the log reaches. Where it does not reach, the link is not used, the gap is noted at both ends, the
+counts are compared again later (others may have filled it), and the overlay is asked for another
+neighbour.
+
+Not from the thesis; the price is one count per origin at every node and on every new link.
+"""
+
+from typing import Final, final
+
+from causalcast.core.duration import MILLISECOND
+from causalcast.core.ids import (
+    ANY_LINK,
+    LinkId,
+    MessageId,
+    NodeId,
+    message_id,
+    number_of,
+    origin_of,
+)
+from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Option
+from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulticast
+
+ASK_AGAIN: Final = "vector_setup.ask_again"
+MOST_TRIES: Final = 6
+
+
+class Counts(Message):
+    """What the sender has delivered: the receiver sends whatever lies beyond, if it can."""
+
+    wire = Wire("vector_setup.counts", delivered=dict[NodeId, int])
+
+    def __init__(self, delivered: dict[NodeId, int]) -> None:
+        self.delivered = delivered
+
+
+class AskCounts(Message):
+    """Our log does not reach back far enough for you: tell your counts again."""
+
+    wire = Wire("vector_setup.ask_counts")
+
+
+class NeedBase(Message):
+    """A newcomer asks where its history shall begin."""
+
+    wire = Wire("vector_setup.need_base")
+
+
+class Base(Message):
+    """Be born after all this. The log is there to serve others, it is never delivered."""
+
+    wire = Wire(
+        "vector_setup.base",
+        delivered=dict[NodeId, int],
+        forgotten=dict[NodeId, int],
+        publications=list[Publication],
+        hops=list[int],
+    )
+
+    def __init__(
+        self,
+        delivered: dict[NodeId, int],
+        forgotten: dict[NodeId, int],
+        publications: list[Publication],
+        hops: list[int],
+    ) -> None:
+        self.delivered = delivered
+        self.forgotten = forgotten
+        self.publications = publications
+        self.hops = hops
+
+
+class CatchUp(Message):
+    """What you lack, in order; the sender has delivered so much, and sends tokens from here on."""
+
+    wire = Wire(
+        "vector_setup.catch_up",
+        delivered=dict[NodeId, int],
+        publications=list[Publication],
+        hops=list[int],
+    )
+
+    def __init__(
+        self, delivered: dict[NodeId, int], publications: list[Publication], hops: list[int]
+    ) -> None:
+        self.delivered = delivered
+        self.publications = publications
+        self.hops = hops
+
+
+MESSAGES: Final = [Counts, AskCounts, NeedBase, Base, CatchUp]
+OPTIONS: Final = [
+    # A minute of ten publications a second, and some.
+    Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
+    Option(
+        "ask_again_after",
+        1500 * MILLISECOND,
+        # Long against a round trip, so that others have filled the gap if they can.
+        "vector: compare counts again where the log did not reach",
+        unit="ms",
+    ),
+]
+
+
+@final
+class VectorSetup(LinkSetup):
+    """What was delivered, and the log of the last deliveries."""
+
+    def __init__(self, owner: SafeLinkMulticast, most: int, ask_again_after: int) -> None:
+        self.owner = owner
+        self.delivered: dict[NodeId, int] = {}
+        self.log: dict[MessageId, Delivery] = {}  # in the order of delivery
+        self.forgotten: dict[NodeId, int] = {}  # up to here the log lost what was delivered
+        self._most = most
+        self._ask_again_after = ask_again_after
+        self._tries: dict[LinkId, int] = {}  # links that our log did not serve
+        self._told: dict[LinkId, dict[NodeId, int]] = {}  # counts that came before our birth
+        self._asked = ANY_LINK  # where we asked for a base
+
+    def on_up(self, link: Link, out: Outbox) -> None:
+        if self.owner.born:
+            self._send(link, Counts(dict(self.delivered)), out)
+
+    def on_lost(self, link: Link, out: Outbox) -> None:
+        self._told.pop(link.name, None)
+        if link.name == self._asked:
+            self._asked = ANY_LINK
+            self._ask_for_base(out)
+        if self._tries.pop(link.name, 0):
+            out.cancel_timer(ASK_AGAIN, link.name)
+
+    def on_delivery(self, publication: Publication, hops: int) -> None:
+        origin, number = origin_of(publication.id), number_of(publication.id)
+        assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
+        self.delivered[origin] = number
+        self.log[publication.id] = Delivery(publication, hops)
+        if len(self.log) > self._most:
+            oldest = next(iter(self.log))
+            del self.log[oldest]
+            self.forgotten[origin_of(oldest)] = number_of(oldest)
+
+    # Messages
+
+    def on_message(self, link: Link, message: Message, out: Outbox) -> None:
+        if isinstance(message, Counts):
+            self._on_counts(link, message.delivered, out)
+        elif isinstance(message, CatchUp):
+            self._on_catch_up(link, message, out)
+        elif isinstance(message, Base):
+            self._on_base(link, message, out)
+        elif isinstance(message, NeedBase):
+            if self.owner.born:
+                self._send_base(link, out)
+        else:
+            assert isinstance(message, AskCounts)
+            out.note("vector_setup.behind_the_log", link.peer)
+            if self.owner.born:
+                self._send(link, Counts(dict(self.delivered)), out)
+
+    def _send_base(self, link: Link, out: Outbox) -> None:
+        publications = [entry.publication for entry in self.log.values()]
+        hops = [entry.hops for entry in self.log.values()]
+        base = Base(dict(self.delivered), dict(self.forgotten), publications, hops)
+        self._send(link, base, out)
+        self._send(link, Counts(dict(self.delivered)), out)
+
+    def _ask_for_base(self, out: Outbox) -> None:
+        """Ask one that told its counts, and so is born; another if this one is lost."""
+        if not self.owner.born and self._asked == ANY_LINK and self._told:
+            self._asked = next(iter(self._told))
+            self._send(self.owner.named[self._asked], NeedBase(), out)
+
+    def _on_base(self, source: Link, base: Base, out: Outbox) -> None:
+        if self.owner.born:
+            return
+        self.delivered = dict(base.delivered)
+        self.forgotten = dict(base.forgotten)
+        for publication, hops in zip(base.publications, base.hops, strict=False):
+            self.log[publication.id] = Delivery(publication, hops)
+        self.owner.be_born(out)
+        for link in list(self.owner.links.values()):
+            self._send(link, Counts(dict(self.delivered)), out)
+        self._told.pop(source.name, None)  # it tells its counts anew
+        told, self._told = self._told, {}
+        for name, delivered in told.items():
+            self._on_counts(self.owner.named[name], delivered, out)
+
+    def _on_counts(self, link: Link, theirs: dict[NodeId, int], out: Outbox) -> None:
+        if not self.owner.born:
+            self._told[link.name] = theirs
+            self._ask_for_base(out)
+            return
+        if link.safe_out:
+            return
+        if any(theirs.get(origin, 0) < count for origin, count in self.forgotten.items()):
+            self._log_falls_short(link, out)
+            return
+        if self._tries.pop(link.name, 0):
+            out.cancel_timer(ASK_AGAIN, link.name)
+        missing = [
+            entry
+            for message, entry in self.log.items()
+            if number_of(message) > theirs.get(origin_of(message), 0)
+        ]
+        publications = [entry.publication for entry in missing]
+        catch_up = CatchUp(dict(self.delivered), publications, [entry.hops for entry in missing])
+        self._send(link, catch_up, out)
+        self.owner.make_out_safe(link, out)
+
+    def _log_falls_short(self, link: Link, out: Outbox) -> None:
+        tries = self._tries.get(link.name, 0) + 1
+        self._tries[link.name] = tries
+        out.note("vector_setup.log_falls_short", link.peer)
+        out.start_timer(ASK_AGAIN, self._ask_again_after, link.name)
+        if tries % MOST_TRIES == 0:
+            out.switch(link.name)
+
+    def _on_catch_up(self, link: Link, catch_up: CatchUp, out: Outbox) -> None:
+        if link.safe_in or not self.owner.born:
+            out.note("vector_setup.late_catch_up", link.peer)
+            return
+        self.owner.make_in_safe(link, self._owed(catch_up.delivered), out)
+        for publication, hops in zip(catch_up.publications, catch_up.hops, strict=False):
+            self.owner.peer_has(link, publication.id, out)
+            if number_of(publication.id) > self.delivered.get(origin_of(publication.id), 0):
+                self.owner.accept(publication, hops, link, out)
+
+    def _owed(self, theirs: dict[NodeId, int]) -> dict[MessageId, int]:
+        """What is here and not there: the peer will deliver it, and send a token for it."""
+        return {
+            message_id(origin, number): 0
+            for origin, count in self.delivered.items()
+            for number in range(theirs.get(origin, 0) + 1, count + 1)
+        }
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        assert name == ASK_AGAIN
+        link = self.owner.named.get(LinkId(subject))
+        if link is not None and not link.safe_out:
+            self._send(link, AskCounts(), out)
+
+    def size(self) -> int:
+        return len(self.delivered) + len(self.log) + len(self.forgotten)
+
+    def _send(self, link: Link, message: Message, out: Outbox) -> None:
+        out.send(link.peer, message, link.name)

@@ -239,7 +239,16 @@ class WorldStates:
     def _memory(self, node: SimNode) -> int:
         timers = [(key, expiry.at) for key, expiry in node.timers.items()]
         disk = (node.disk.records, node.disk.published)
-        plain = (node.me, node.place, node.up, node.left, node.lives, node.dials, node.published)
+        plain = (
+            node.me,
+            node.place,
+            node.up,
+            node.came,
+            node.left,
+            node.lives,
+            node.dials,
+            node.published,
+        )
         try:
             memory = pickle.dumps((node.stack, node.groups, timers, disk, plain), 5)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -254,7 +263,8 @@ class WorldStates:
         stack, groups, timers, disk, plain = pickle.loads(self._memories.things[memory])
         node = SimNode(plain[0], plain[1], stack)
         node.groups = groups
-        node.up, node.left, node.lives, node.dials, node.published = plain[2:]
+        node.up, node.came, node.left = plain[2:5]
+        node.lives, node.dials, node.published = plain[5:]
         node.disk = Disk()
         node.disk.records, node.disk.published = disk
         for key, at in timers:

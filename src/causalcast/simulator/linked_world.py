@@ -420,6 +420,10 @@ class LinkedWorld(LivingWorld):
     def _announce_loss(self, a: NodeId, b: NodeId) -> None:
         channel = self.nodes[a].channels.get(b)
         if channel is not None:
+            # What was lost on it leaves a gap, so it must carry nothing more, healed or not.
+            for one in (channel, channel.back):
+                one.current = False
+                one.refresh()
             self._announce_to(self.nodes[a], b, channel.link, "broken")
             self._announce_to(self.nodes[b], a, channel.link, "broken")
 

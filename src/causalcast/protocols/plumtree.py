@@ -13,7 +13,8 @@ Where we differ from the paper:
   with a link is found again as long as anybody keeps it.
 - Ids are kept as one count per origin and what lies beyond a gap, payloads of the last `keep`
   messages. Not by time: a slow link would then decide whether a node gets everything.
-- `tree = "source"` keeps one tree per origin: the fastest paths from there, once learnt.
+- `tree = "source"` keeps one tree per origin: the fastest paths from there, once learnt by a flood;
+  `"mixed"` sends an origin's first message along the shared tree, in case it sends no second.
 """
 
 from typing import Final, final
@@ -36,7 +37,7 @@ from causalcast.core import (
     Wire,
 )
 from causalcast.parts.duplicate_filter import DuplicateFilter
-from causalcast.parts.push_modes import PushModes
+from causalcast.parts.push_modes import TREES, PushModes
 
 GRAFT: Final = "graft"
 ANNOUNCE: Final = "announce"
@@ -115,7 +116,7 @@ class Settings:
         self.announce_after = setup.number("announce_after")
         self.keep = setup.number("keep")
         self.shorten_by = setup.number("shorten_by")
-        self.per_origin = setup.text("tree") == "source"
+        self.tree = setup.text("tree")
         self.most_origins = setup.number("most_origins")
 
 
@@ -134,7 +135,7 @@ class Plumtree(Multicast):
     # Neighbours
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
-        modes = PushModes(self.settings.per_origin, self.settings.most_origins)
+        modes = PushModes(self.settings.tree, self.settings.most_origins)
         new = Peer(link, modes)
         self.peers[peer] = new
         for message, kept in self.kept.items():
@@ -312,8 +313,8 @@ SPEC = ProtocolSpec(
         Option(
             "tree",
             "shared",
-            "one tree for all origins, or one for each",
-            choices=["shared", "source"],
+            "one tree for all origins, one for each, or one for each from its second message on",
+            choices=TREES,
         ),
         Option("most_origins", 1024, "trees remembered per link", least=1),
         # Must exceed the difference between the fastest announcement and the slowest way along

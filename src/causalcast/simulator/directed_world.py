@@ -104,7 +104,7 @@ class DirectedWorld(LivingWorld):
             node.stack.lose_link(sender, item.link, item.data.decode(), self.out)
             self.finish(node, None)
         else:
-            self.messages_handled += 1
+            self.count_message()
             layer, message = self.codec.decode(item.data)
             if self._traces_messages:
                 about = self.codec.describe(message, len(item.data))

@@ -143,7 +143,7 @@ class LinkedWorld(LivingWorld):
             if not channel.known:
                 channel.early.append(arrival)
                 return
-        self.messages_handled += 1
+        self.count_message()
         message = arrival.message
         layer = MULTICAST
         if isinstance(arrival, EncodedArrival):

@@ -66,6 +66,7 @@ class SteppingWorld(World):
         self.now = 0
         self.nodes: list[SimNode] = []
         self.messages_handled = 0
+        self.most_messages = 0  # so many may be handled; 0: no limit
         self.schedule = Schedule(tick_us)
         self.recorder = recorder
         self.codec = codec
@@ -80,6 +81,11 @@ class SteppingWorld(World):
     def plan(self, at: int, action: Callable[[], None]) -> None:
         """Let `action` happen at `at`."""
         self.schedule.plan(max(at, self.now), Call(action))
+
+    def count_message(self) -> None:
+        """One more message is handled; a protocol that goes on for ever is stopped."""
+        self.messages_handled += 1
+        assert not self.most_messages or self.messages_handled <= self.most_messages, "a storm"
 
     def count(self, kind: str) -> None:
         """One more of that kind happened."""

@@ -17,45 +17,49 @@ from causalcast.trace.run_folder import Run
 PROMISE = "agreement_per_part"
 
 
-def parts_of(world: LivingWorld, spec: ProtocolSpec) -> list[list[NodeId]]:
-    """The nodes that are up, part by part."""
-    reaches = spec.reaches
-    assert reaches is not None, f"{spec.name} promises {PROMISE} and does not say what it reaches"
-    up = {node.me: list(reaches(node.stack.multicast)) for node in world.nodes if node.up}
-    known = {
-        node: [peer for peer in peers if peer in up and node in _known_to(world, peer)]
-        for node, peers in up.items()
-    }
-    ways_from = {node: _reached(known, node) for node in known}
-    parts: list[list[NodeId]] = []
-    placed: set[NodeId] = set()
-    for node in known:
-        if node not in placed:
-            part = [other for other in ways_from[node] if node in ways_from[other]]
-            placed.update(part)
-            parts.append(part)
-    return parts
+class Parts:
+    """The nodes that are up, part by part, and the links between them."""
+
+    def __init__(self, world: LivingWorld, spec: ProtocolSpec) -> None:
+        reaches = spec.reaches
+        assert reaches is not None, f"{spec.name} promises {PROMISE}: SPEC.reaches is missing"
+        up = {node.me: list(reaches(node.stack.multicast)) for node in world.nodes if node.up}
+        # One end may not have heard yet that a link is gone.
+        self._graph = {
+            node: [peer for peer in peers if peer in up and node in world.links_of(peer)]
+            for node, peers in up.items()
+        }
+        ways_from = {node: _reached(self._graph, node) for node in self._graph}
+        self.part_of = {
+            node: [other for other in ways_from[node] if node in ways_from[other]]
+            for node in self._graph
+        }
+
+    def count(self) -> int:
+        """How many parts there are."""
+        return len({min(part) for part in self.part_of.values()})
+
+    def is_closed(self, node: NodeId) -> bool:
+        """Whether no link leads out of the part of `node`, nor into it.
+
+        What a part is owed over a link from outside never comes, if nothing leads back there.
+        """
+        inside = self.part_of[node]
+        ways = [(a, b) for a, peers in self._graph.items() for b in peers]
+        return all((a in inside) == (b in inside) for a, b in ways)
 
 
-def within_parts(
-    violations: list[Violation], run: Run, parts: list[list[NodeId]]
-) -> Iterator[Violation]:
+def within_parts(violations: list[Violation], run: Run, parts: Parts) -> Iterator[Violation]:
     """Those violations of agreement where somebody in the same part has the message."""
     delivered = set()
     columns = (run.events[name].to_pylist() for name in ("kind", "node", "message"))
     for kind, node, message in zip(*columns, strict=True):
         if kind == "deliver":
             delivered.add((node, message))
-    part_of = {node: part for part in parts for node in part}
     for violation in violations:
-        others = part_of.get(NodeId(violation.node), [])
+        others = parts.part_of.get(NodeId(violation.node), [])
         if any((other, violation.message) in delivered for other in others):
             yield violation
-
-
-def _known_to(world: LivingWorld, peer: NodeId) -> list[NodeId]:
-    """Whose links this node still has: one end may not have heard yet that a link is gone."""
-    return list(world.links_of(peer))
 
 
 def _reached(graph: dict[NodeId, list[NodeId]], start: NodeId) -> dict[NodeId, None]:

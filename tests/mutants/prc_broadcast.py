@@ -2,7 +2,7 @@
 
 from causalcast.core import MessageId, NodeId, Outbox, Publication
 from causalcast.core.ids import number_of, origin_of
-from causalcast.parts.safe_links import Link
+from causalcast.parts.safe_links import Link, SafeLinkMulticast
 from causalcast.parts.safe_path_setup import (
     IDLE,
     WAITING,
@@ -87,7 +87,7 @@ def ask_everybody(self: SafePathSetup, out: Outbox) -> None:
                 self._send(exchange.link, Adopt(), out)
 
 
-def spread_unborn(self: PrcBroadcast, publication: Publication, out: Outbox) -> None:
+def spread_unborn(self: SafeLinkMulticast, publication: Publication, out: Outbox) -> None:
     self.accept(publication, 0, None, out)
 
 
@@ -173,14 +173,14 @@ MUTANTS = [
     Mutant(
         "before_pi_forgotten",
         "the target notes what it delivers between alpha and pi",
-        ["no_duplication"],
+        ["no_duplication", "no_exception"],
         [Patch(SafePathSetup, "_on_buffer", forget_before_pi)],
         SAFE_PATH,
     ),
     Mutant(
         "since_pi_forgotten",
         "the target knows what of the buffer it delivered since pi",
-        ["no_duplication"],
+        ["no_duplication", "no_exception"],
         [Patch(SafePathSetup, "_on_buffer", forget_since_pi)],
         SAFE_PATH,
     ),
@@ -216,7 +216,7 @@ MUTANTS = [
         "unborn_spreads",
         "what a newcomer publishes waits for its birth",
         ["agreement", "causal_order", "fifo_order", "no_exception"],
-        [Patch(PrcBroadcast, "on_publish", spread_unborn)],
+        [Patch(SafeLinkMulticast, "on_publish", spread_unborn)],
         SAFE_PATH,
     ),
     Mutant(

@@ -1,0 +1,409 @@
+"""The CPTCast thesis: its figures, and the errors of its printed algorithms, as schedules.
+
+Where a figure or an error needs a link that appears during the run, the graph has the link from
+the start, it is cut at once, and healed when the story wants it. Nodes count from 0.
+"""
+
+from typing import Any
+
+import pytest
+
+from causalcast.core import NodeId
+from causalcast.core.message import Message
+from causalcast.parts.safe_links import Link, SafeLinkMulticast
+from causalcast.parts.safe_path_setup import (
+    ALPHA,
+    BETA,
+    PI,
+    RHO,
+    Adopted,
+    Buffer,
+    Control,
+    SafePathSetup,
+)
+from causalcast.protocols.cptcast import CptCast, Gossip, Have, IHave, Prune, SenderOrder, TreeLink
+from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.director import parse
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import toml_text
+from causalcast.swarm.trial import try_run
+
+REDIAL = "standing_links.redial"
+
+
+class Story:
+    """A directed run, told step by step."""
+
+    def __init__(
+        self,
+        protocol: str,
+        edges: list[tuple[int, int]],
+        cut: list[tuple[int, int]],
+        **options: Any,
+    ) -> None:
+        nodes = 1 + max(max(edge) for edge in edges)
+        head = {"protocol": protocol, "seed": 1, "steps": []}
+        tables: list[tuple[str, dict[str, Any]]] = [
+            ("options", options),
+            ("overlay", {"kind": "edges", "nodes": nodes, "edges": [list(e) for e in edges]}),
+            ("groups", {"all": "*"}),
+        ]
+        self.run = DirectedRun(Scenario(toml_text(head, tables), "story"), "deliveries")
+        self.world = self.run.simulation
+        for a, b in cut:  # links that are to appear later
+            self.do(f"cut {a} {b}", f"arrive {a} {b}", f"arrive {b} {a}")
+
+    def do(self, *steps: str) -> None:
+        for step in steps:
+            happened = self.run.director.do(parse(step, len(self.world.nodes), ["all"]))
+            assert happened, f"{step} cannot happen"
+
+    def all_from(self, sender: int, to: int) -> None:
+        """Everything that is under way in one direction arrives."""
+        while (NodeId(sender), NodeId(to)) in self.world.queues:
+            self.do(f"arrive {sender} {to}")
+
+    def link_appears(self, a: int, b: int) -> None:
+        """The greater id dials, as the overlay would."""
+        self.do(f"heal {a} {b}", f"expire {max(a, b)} {REDIAL} {min(a, b)}")
+
+    def protocol(self, node: int) -> Any:
+        return self.world.nodes[node].stack.multicast
+
+    def link(self, node: int, peer: int) -> Any:
+        return self.protocol(node).links[NodeId(peer)]
+
+    def under_way(self, sender: int, to: int) -> list[Message]:
+        queue = self.world.queues.get((NodeId(sender), NodeId(to)), [])
+        return [self.world.codec.decode(item.data)[1] for item in queue if item.layer >= 0]
+
+    def delivered(self, node: int) -> list[str]:
+        rows = self.run.result().events.to_pylist()
+        ids = [r["message"] for r in rows if r["node"] == node and r["kind"] == "deliver"]
+        return [f"{message >> 32}.{message & 0xFFFFFFFF}" for message in ids]
+
+    def broken(self) -> set[str]:
+        """What does not hold once everything has come to rest."""
+        return try_run(self.run, self.run.complete).broken()
+
+
+FAMILY = [
+    ("prc_broadcast", {"link_setup": "safe_path"}),
+    ("prc_broadcast", {"link_setup": "vector"}),
+    ("cptcast", {"link_setup": "safe_path", "order": "queue"}),
+    ("cptcast", {"link_setup": "safe_path", "order": "pipeline"}),
+    ("cptcast", {"link_setup": "safe_path", "order": "receiver"}),
+    ("cptcast", {"link_setup": "vector", "order": "receiver", "tree": "source"}),
+]
+
+
+def figure_3_2(protocol: str, **options: Any) -> Story:
+    """N1 is node 0, N2 node 1, N3 node 2: the link N2–N3 appears while m1 is on its way to N3."""
+    story = Story(protocol, [(0, 1), (0, 2), (1, 2)], [(1, 2)], **options)
+    story.do("publish 0 all", "bring 0 1")
+    story.all_from(1, 0)
+    story.link_appears(1, 2)
+    story.do("bring 0 2")
+    return story
+
+
+def test_figure_3_2_naive_causal_delivers_twice_on_a_changing_overlay() -> None:
+    story = figure_3_2("naive_causal")
+    story.do("bring 2 1")
+    assert story.delivered(1) == ["0.1", "0.1"]
+    assert story.broken() & {"no_duplication", "no_exception"}
+
+
+@pytest.mark.parametrize(("protocol", "options"), FAMILY)
+def test_figure_3_2_with_safe_links(protocol: str, options: dict[str, Any]) -> None:
+    story = figure_3_2(protocol, **options)
+    assert not story.broken()
+    assert [story.delivered(node) for node in range(3)] == [["0.1"]] * 3
+
+
+def test_figure_3_3_the_exchange_message_by_message() -> None:
+    """A (node 0) and B (node 1) are joined through C (node 2); the direction A -> B becomes safe.
+
+    B delivers m1 before pi and m2 after it, A delivers m3 and m2 between beta and rho: of the
+    buffer m3 is delivered, m2 is ignored; m4, delivered by B alone since pi, is owed.
+    """
+    story = Story("prc_broadcast", [(0, 2), (1, 2), (0, 1)], [(0, 1)], link_setup="safe_path")
+    story.do("publish 2 all", "bring 2 0", "bring 2 1")
+    story.all_from(0, 2)
+    story.all_from(1, 2)
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0")  # Hello, each way: both ends know the link
+    a, b = story.protocol(0), story.protocol(1)
+    story.do("arrive 0 2", "arrive 2 1")  # A's discovery reaches B through C
+    assert [type(m).__name__ for m in story.under_way(1, 0)] == ["Found"]
+    story.do("arrive 1 0")
+    exchange_at_a = next(iter(e for e in a.setup.exchanges.values() if e.link.peer == 1))
+    exchange_at_b = next(iter(e for e in b.setup.exchanges.values() if e.link.peer == 0))
+
+    def control(sender: int, to: int) -> Control:
+        """The exchange's own message at the end of a queue; others may travel before it."""
+        found = [m for m in story.under_way(sender, to) if isinstance(m, Control)]
+        found = [m for m in found if m.origin == 0]
+        assert len(found) == 1
+        return found[0]
+
+    assert control(0, 2).kind == ALPHA
+    story.all_from(0, 2)
+    story.all_from(2, 1)
+    assert exchange_at_b.before_pi == {} and exchange_at_b.since_pi is None
+    assert control(1, 2).kind == BETA
+    story.do("publish 1 all")  # m1 = 1.1, delivered by B between alpha and pi
+    assert list(exchange_at_b.before_pi) == [1 << 32 | 1]
+    story.all_from(1, 2)
+    assert control(2, 0).kind == BETA
+    while story.under_way(2, 0) and exchange_at_a.buffer is None:
+        story.do("arrive 2 0")
+    assert exchange_at_a.buffer == []
+    assert control(0, 2).kind == PI
+    story.do("publish 0 all")  # m3 = 0.1, buffered by A
+    story.all_from(2, 0)  # and m1, that A gets from C
+    buffered = [entry.publication.id for entry in exchange_at_a.buffer]
+    assert buffered == [0 << 32 | 1, 1 << 32 | 1]
+    while story.under_way(0, 2) and not any(
+        isinstance(m, Control) and m.kind == PI for m in story.under_way(2, 1)
+    ):
+        story.do("arrive 0 2")
+    while exchange_at_b.since_pi is None:
+        story.do("arrive 2 1")
+    story.do("publish 1 all")  # m4 = 1.2, delivered by B alone since pi
+    assert list(exchange_at_b.since_pi) == [1 << 32 | 2]
+    assert control(1, 2).kind == RHO
+    while not any(isinstance(m, Control) and m.kind == RHO for m in story.under_way(2, 0)):
+        story.do("arrive 1 2")
+    while not story.link(0, 1).safe_out:
+        story.do("arrive 2 0")
+    buffer = next(m for m in story.under_way(0, 1) if isinstance(m, Buffer))
+    assert [p.id for p in buffer.publications] == buffered
+    assert not story.link(1, 0).safe_in
+    before = story.delivered(1)
+    while not story.link(1, 0).safe_in:
+        story.do("arrive 0 1")
+    # m3 is delivered, m1 ignored (it was delivered before pi), m4 is owed.
+    assert story.delivered(1) == [*before, "0.1"]
+    assert list(story.link(1, 0).owed) == [1 << 32 | 2]
+    assert not story.broken()
+
+
+def lazy_pair(order: str, extra: list[tuple[int, int]] = ()) -> Story:  # type: ignore[assignment]
+    """Triangle X, Y, Z (0, 1, 2); the copies of a first message cross on X–Y: it is lazy."""
+    story = Story("cptcast", [(0, 1), (0, 2), (1, 2), *extra], [], order=order)
+    story.do("publish 2 all", "bring 2 0", "bring 2 1", "bring 0 1", "bring 1 0")
+    for _ in range(3):
+        for a in range(3):
+            for b in range(3):
+                story.all_from(a, b)
+    message = 0 << 32 | 1
+    assert not story.link(0, 1).modes.is_eager(message)
+    assert not story.link(1, 0).modes.is_eager(message)
+    return story
+
+
+def test_figure_3_4_a_payload_waits_behind_an_announcement() -> None:
+    """m1 is announced on a lazy link; m2, though the link is eager again, waits for it."""
+    story = lazy_pair("queue")
+    story.do("publish 0 all")
+    assert [type(m) for m in story.under_way(0, 1)] == [IHave]
+    story.link(0, 1).modes.make_eager(0)
+    story.do("publish 0 all")
+    assert [type(m) for m in story.under_way(0, 1)] == [IHave]  # m2 stays in the queue
+    story.do("arrive 0 1", f"expire 1 graft {0 << 32 | 1}")
+    story.all_from(1, 0)
+    assert [type(m) for m in story.under_way(0, 1)] == [Gossip, Gossip]
+    assert not story.broken()
+    assert story.delivered(1) == ["2.1", "0.1", "0.2"]
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e5_evidence_removes_the_message_it_is_about(order: str) -> None:
+    story = lazy_pair(order)
+    story.do("publish 0 all", "publish 2 all", "arrive 2 0", "arrive 2 1")
+    story.all_from(1, 0)
+    story.all_from(0, 1)
+    story.do(f"expire 1 graft {0 << 32 | 1}")
+    assert not story.broken()
+    assert sorted(story.delivered(1)) == ["0.1", "2.1", "2.2"]
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e6_the_timer_ends_when_nobody_is_left_to_ask(order: str) -> None:
+    story = lazy_pair(order)
+    story.do("publish 0 all", "arrive 0 1", "crash 0")  # its copy to 2 is lost
+    story.all_from(0, 1)  # and the news of its end
+    timers = [key for key in story.world.nodes[1].timers if key[1] == "graft"]
+    assert len(timers) == 1
+    story.do(f"expire 1 graft {0 << 32 | 1}")
+    assert not [key for key in story.world.nodes[1].timers if key[1] == "graft"]
+    assert not story.protocol(1).missing
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e7_every_announcer_is_remembered(order: str) -> None:
+    """V (0) is linked to X, Y, Z (1, 2, 3); X–Y and Z–Y are lazy. V dies with the copy to Y, then X
+    dies: Y asks Z."""
+    edges = [(0, 1), (0, 2), (0, 3), (1, 2), (3, 2)]
+    story = Story("cptcast", edges, [], order=order)
+    story.do("publish 0 all", "bring 0 1", "bring 0 2", "bring 0 3")
+    story.do("bring 1 2", "bring 2 1", "bring 3 2", "bring 2 3")
+    for _ in range(3):
+        for a in range(4):
+            for b in range(4):
+                story.all_from(a, b)
+    story.do("publish 0 all", "bring 0 1", "bring 0 3")
+    story.all_from(1, 2)
+    story.all_from(3, 2)
+    assert len(story.protocol(2).missing[0 << 32 | 2]) == 2
+    story.do("crash 0", "crash 1")
+    assert not story.broken()
+    assert story.delivered(2) == ["0.1", "0.2"]
+
+
+def one_way_link(order: str) -> Story:
+    """A–C and B–C (0, 1 and 2) are safe; of the new link A–B only A -> B is, and it is lazy.
+
+    The other direction is kept from becoming safe by losing B's discoveries.
+    """
+    story = Story(
+        "cptcast", [(0, 2), (1, 2), (0, 1)], [(0, 1)], order=order, link_setup="safe_path"
+    )
+    story.do("publish 2 all", "bring 2 0", "bring 2 1")
+    for a, b in ((0, 2), (1, 2), (2, 0), (2, 1)):
+        story.all_from(a, b)
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0")
+    story.do("lose 1 2")  # B's discovery
+    for _ in range(8):
+        for a, b in ((0, 2), (2, 1), (1, 0), (1, 2), (2, 0), (0, 1)):
+            story.all_from(a, b)
+    assert story.link(0, 1).safe_out and story.link(1, 0).safe_in
+    assert not story.link(1, 0).safe_out and not story.link(0, 1).safe_in
+    story.do("publish 2 all", "bring 2 1", "bring 2 0")  # B has it before A's copy comes
+    story.all_from(0, 1)
+    assert any(isinstance(m, Prune) for m in story.under_way(1, 0))
+    for a, b in ((1, 0), (0, 2), (1, 2), (2, 0), (2, 1)):
+        story.all_from(a, b)
+    assert not story.link(0, 1).modes.is_eager(2 << 32 | 3)
+    return story
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e8_a_one_way_link_is_told_what_need_not_be_kept(order: str) -> None:
+    """A announces to B what B has. B has no token for A: only `Have` lets A forget it."""
+    story = one_way_link(order)
+    story.do("publish 2 all", "bring 2 1", "bring 2 0", "arrive 0 1")
+    assert any(isinstance(m, Have) for m in story.under_way(1, 0))
+    story.do("publish 0 all")  # behind it in A's queue
+    story.do("crash 2")  # the only other way to B
+    story.all_from(1, 0)
+    story.all_from(0, 1)
+    story.run.complete()
+    assert story.delivered(1)[-1] == "0.1"
+    link = story.link(0, 1)
+    assert isinstance(link, TreeLink) and link.idle()
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline"])
+def test_e8_without_have_the_queue_blocks(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(self: CptCast, link: TreeLink, message: int, count: int, out: Any) -> None:
+        if link.safe_out:
+            self.peer_has(link, message, out)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SenderOrder, "on_announced_known", silent)
+    story = one_way_link(order)
+    story.do("publish 2 all", "bring 2 1", "bring 2 0", "arrive 0 1")
+    story.do("publish 0 all", "crash 2")
+    story.all_from(1, 0)
+    story.all_from(0, 1)
+    story.world.nodes[1].timers.clear()  # nobody asks for what it has
+    if order == "queue":
+        assert "0.1" not in story.delivered(1)
+    assert not story.link(0, 1).idle()
+
+
+def exchange_with_two_in_the_buffer() -> Story:
+    """A broadcasts m1 and m2 between beta and rho, and their copies to C are slow (E11)."""
+    story = Story("prc_broadcast", [(0, 2), (1, 2), (0, 1)], [(0, 1)], link_setup="safe_path")
+    story.do("publish 2 all", "bring 2 0", "bring 2 1")
+    for a, b in ((0, 2), (1, 2)):
+        story.all_from(a, b)
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0")
+    exchange = next(e for e in story.protocol(0).setup.exchanges.values() if e.link.peer == 1)
+    while exchange.buffer is None:
+        for a, b in ((0, 2), (2, 1), (1, 0), (1, 2), (2, 0)):
+            if exchange.buffer is None:
+                story.all_from(a, b)
+    for a, b in ((0, 2), (2, 1), (1, 2)):
+        story.all_from(a, b)
+    story.do("publish 0 all", "publish 0 all")
+    while not story.link(0, 1).safe_out:
+        story.do("arrive 2 0")
+    return story
+
+
+def test_e11_the_buffer_keeps_its_order() -> None:
+    story = exchange_with_two_in_the_buffer()
+    story.all_from(0, 1)
+    assert story.delivered(1) == ["2.1", "0.1", "0.2"]
+    assert not story.broken()
+
+
+def test_e11_a_buffer_without_order_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_buffer = SafePathSetup._on_buffer
+
+    def reversed_buffer(self: SafePathSetup, exchange: Any, buffer: Buffer, out: Any) -> None:
+        mixed = Buffer(buffer.attempt, buffer.publications[::-1], buffer.hops[::-1])
+        on_buffer(self, exchange, mixed, out)
+
+    monkeypatch.setattr(SafePathSetup, "_on_buffer", reversed_buffer)
+    story = exchange_with_two_in_the_buffer()
+    story.all_from(0, 1)
+    assert "fifo_order" in story.broken()
+
+
+def test_e12_a_peer_that_comes_back_has_a_new_link() -> None:
+    """Up is heard before down: the old record goes, with everything that was safe about it."""
+    story = Story("prc_broadcast", [(0, 1), (0, 2), (1, 2)], [], link_setup="safe_path")
+    protocol = story.protocol(1)
+    old: Link = story.link(1, 0)
+    assert old.safe_in and old.safe_out
+    assert isinstance(protocol, SafeLinkMulticast)
+    protocol.on_neighbour_up(NodeId(0), 77, False, story.world.out)  # type: ignore[arg-type]
+    assert story.link(1, 0) is not old and not story.link(1, 0).safe_in
+    protocol.on_neighbour_down(NodeId(0), old.name, story.world.out)
+    assert story.link(1, 0).name == 77  # the late news is about another link
+
+
+def test_e18_a_node_with_history_is_never_adopted() -> None:
+    """A–B–C; m1 everywhere; C is cut off, m2 at A; C comes back over A: it must not miss m2."""
+    edges = [(0, 1), (1, 2), (0, 2)]
+    story = Story("prc_broadcast", edges, [(0, 2)], link_setup="safe_path")
+    story.do("publish 0 all", "bring 0 1", "bring 1 2")
+    for a, b in ((1, 0), (2, 1)):
+        story.all_from(a, b)
+    story.do("cut 1 2", "arrive 1 2", "arrive 2 1", "publish 0 all")
+    story.link_appears(0, 2)
+    story.all_from(0, 1)
+    story.all_from(1, 0)
+    assert not any(isinstance(m, Adopted) for m in story.under_way(0, 2))
+    story.do("publish 0 all")
+    story.run.complete()
+    assert story.delivered(2) in (["0.1"], ["0.1", "0.2", "0.3"])  # nothing, or everything
+
+
+def test_e18_and_e21_vectors_bring_it_back_with_nothing_missing() -> None:
+    edges = [(0, 1), (1, 2), (0, 2)]
+    story = Story("prc_broadcast", edges, [(0, 2)], link_setup="vector")
+    story.do("publish 0 all", "bring 0 1", "bring 1 2")
+    for a, b in ((1, 0), (2, 1)):
+        story.all_from(a, b)
+    story.do("cut 1 2", "arrive 1 2", "arrive 2 1", "publish 0 all")
+    story.link_appears(0, 2)
+    for a, b in ((0, 2), (2, 0), (0, 2)):  # counts, counts, what is missing
+        story.all_from(a, b)
+    assert story.delivered(2) == ["0.1", "0.2"]
+    assert not story.broken()

@@ -18,6 +18,7 @@ INTERPRETED = (
     "simulator/runner.py",
     "simulator/directed_run.py",
     "simulator/run_result.py",
+    "simulator/saved_graph.py",
 )
 
 

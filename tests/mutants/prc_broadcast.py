@@ -13,14 +13,13 @@ from causalcast.parts.safe_path_setup import (
     Hello,
     SafePathSetup,
 )
-from causalcast.parts.vector_setup import Base, CatchUp, VectorSetup
+from causalcast.parts.vector_setup import CatchUp, VectorSetup
 from causalcast.protocols.prc_broadcast import Gossip, PrcBroadcast
 from causalcast.swarm.mutant import Mutant, Patch
 
 SAFE_PATH = {"link_setup": "safe_path"}
 SMALL_LOG = {"log": 1}
 
-_on_base = VectorSetup._on_base
 _on_buffer = SafePathSetup._on_buffer
 _on_counts = VectorSetup._on_counts
 
@@ -150,18 +149,6 @@ def catch_up_with_a_gap(
     self.forgotten = forgotten
 
 
-def deliver_the_past(self: VectorSetup, link: Link, base: Base, out: Outbox) -> None:
-    was_born = self.owner.born
-    _on_base(self, link, base, out)
-    if not was_born:
-        for publication in base.publications:
-            out.deliver(publication)
-
-
-def count_from_nothing(self: VectorSetup, link: Link, base: Base, out: Outbox) -> None:
-    _on_base(self, link, Base({}, {}, [], []), out)
-
-
 MUTANTS = [
     Mutant(
         "safe_at_once",
@@ -258,17 +245,5 @@ MUTANTS = [
         ["no_exception", "causal_order", "fifo_order", "agreement"],
         [Patch(VectorSetup, "_on_counts", catch_up_with_a_gap)],
         SMALL_LOG,
-    ),
-    Mutant(
-        "past_delivered_at_birth",
-        "a newcomer never delivers what it is born after",
-        ["causal_order", "fifo_order", "no_creation", "agreement"],
-        [Patch(VectorSetup, "_on_base", deliver_the_past)],
-    ),
-    Mutant(
-        "born_with_nothing",
-        "a newcomer is born after what its neighbour has delivered",
-        ["no_exception", "agreement", "at_rest"],
-        [Patch(VectorSetup, "_on_base", count_from_nothing)],
     ),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from causalcast.cli.output import print_facts, progress_bar
 from causalcast.errors import ConfigError
 from causalcast.simulator.runner import prepare
+from causalcast.simulator.saved_graph import save_graph
 from causalcast.simulator.scenario import Scenario
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.schema import LEVELS
@@ -40,6 +41,12 @@ def add_to(subparsers: Any) -> None:
         choices=list(LEVELS),
         help="what to record; by default messages up to 1,000 nodes, else deliveries",
     )
+    parser.add_argument(
+        "--save-overlay",
+        type=Path,
+        metavar="FILE",
+        help="also write the links that stand when the workload begins, for overlay.from",
+    )
     parser.add_argument("--json", action="store_true", help="print the result for machines")
     parser.set_defaults(run=run)
 
@@ -50,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
         options.scenario, options.protocol, parse_settings(options.settings), options.seed
     )
     running = prepare(scenario, options.trace)
+    if options.save_overlay is not None:
+        save_graph(running.simulation, options.save_overlay)
     started = process_time()
     with progress_bar("simulating", quiet=options.json) as progress:
         running.run(progress)

@@ -10,7 +10,7 @@ from causalcast.parts.safe_path_setup import SafePathSetup
 from causalcast.parts.vector_setup import VectorSetup
 
 MESSAGES: Final[list[type[Message]]] = [*safe_path_setup.MESSAGES, *vector_setup.MESSAGES]
-OPTIONS: Final = [
+OPTIONS: Final[list[Option]] = [
     Option(
         "link_setup",
         "vector",

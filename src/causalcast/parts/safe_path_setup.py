@@ -159,8 +159,8 @@ class Buffer(Message):
         self.hops = hops
 
 
-MESSAGES: Final = [Hello, Adopt, Adopted, Discover, Found, Control, Buffer]
-OPTIONS: Final = [
+MESSAGES: Final[list[type[Message]]] = [Hello, Adopt, Adopted, Discover, Found, Control, Buffer]
+OPTIONS: Final[list[Option]] = [
     Option(
         "discover_for",
         1500 * MILLISECOND,

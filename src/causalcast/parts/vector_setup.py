@@ -95,8 +95,8 @@ class CatchUp(Message):
         self.hops = hops
 
 
-MESSAGES: Final = [Counts, AskCounts, NeedBase, Base, CatchUp]
-OPTIONS: Final = [
+MESSAGES: Final[list[type[Message]]] = [Counts, AskCounts, NeedBase, Base, CatchUp]
+OPTIONS: Final[list[Option]] = [
     # A minute of ten publications a second, and some.
     Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
     Option(

@@ -167,7 +167,7 @@ class LinkedWorld(LivingWorld):
             self._send_carefully(self.nodes[node], effect, channel)
             return
         drawn = self._latency.drawn
-        at = self.now + (drawn.pop() if drawn else self._latency.draw())
+        at = self.now + channel.fixed + (drawn.pop() if drawn else self._latency.draw())
         self._plan_arrival(Arrival(channel, effect.message), at)
 
     def _send_carefully(self, sender: SimNode, effect: Send, channel: Channel | None) -> None:
@@ -191,7 +191,7 @@ class LinkedWorld(LivingWorld):
                 at = self.network.bandwidth.departure(channel, sender.degree, size, at)
             if self.network.shared_objects:
                 data = None
-        at += self._latency.draw() + channel.extra
+        at += self._latency.draw() + channel.fixed + channel.extra
         if self._chancy and self._rng.random() < self.network.loss:
             self.count("loss")
             self._drop(sender.me, effect.to, "loss")
@@ -275,6 +275,7 @@ class LinkedWorld(LivingWorld):
         for node in self.nodes:
             for peer, link in links[node.me].items():
                 channel = Channel(node.me, self.nodes[peer], link)
+                channel.fixed = self._latency.of_pair(node.me, peer)
                 channel.known = True
                 node.add_channel(peer, channel)
         for node in self.nodes:
@@ -326,6 +327,7 @@ class LinkedWorld(LivingWorld):
                 return
         to_other = Channel(me, other, link)
         to_me = Channel(other.me, dialler, link)
+        to_other.fixed = to_me.fixed = self._latency.of_pair(me, other.me)
         to_other.back, to_me.back = to_me, to_other
         to_other.known = True
         other.add_channel(me, to_me)

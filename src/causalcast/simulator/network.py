@@ -27,7 +27,16 @@ class Latency:
         self.high = high
         self.least = max(1, round(low)) if kind != "exponential" else 1
         self.drawn: list[int] = []  # to be popped; `draw` makes more
+        self.per_link: tuple[int, int] | None = None  # each pair's own share, within these bounds
         self._rng = rng
+
+    def of_pair(self, a: int, b: int) -> int:
+        """What every message between two nodes takes, on top of what is drawn for each."""
+        if self.per_link is None:
+            return 0
+        low, high = self.per_link
+        # The same both ways, and whenever the two meet again.
+        return random.Random(min(a, b) << 32 | max(a, b)).randint(low, high)
 
     def draw(self) -> int:
         """The next message's time."""

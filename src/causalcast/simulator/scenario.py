@@ -258,7 +258,9 @@ class Scenario:
                 "latency_ms", found, 'a number or a table such as {kind="uniform", low=1, high=2}'
             )
         table = Table(self.where, found, "network.latency_ms")
-        kind = table.text("kind", choices=["uniform", "exponential"])
+        kind = table.text("kind", choices=["uniform", "exponential", "per_link"])
+        if kind == "per_link":
+            return self._latency_per_link(table, rng)
         if kind == "exponential":
             low = high = table.number("mean", least=0)
         else:
@@ -266,6 +268,15 @@ class Scenario:
             high = table.number("high", least=low)
         table.finish()
         return Latency(kind, low * MS, high * MS, rng)
+
+    def _latency_per_link(self, table: Table, rng: random.Random) -> Latency:
+        """Each pair of nodes has a latency of its own, and each message up to `jitter` more."""
+        low = table.number("low", least=0)
+        high = table.number("high", least=low)
+        latency = Latency("uniform", 0, table.number("jitter", 1.0, least=0) * MS, rng)
+        latency.per_link = (round(low * MS), round(high * MS))
+        table.finish()
+        return latency
 
     def _bandwidth(self, network: Table) -> Bandwidth:
         nodes_per_host = network.integer("nodes_per_host", 0, least=0)

@@ -33,6 +33,7 @@ class Channel:
         "cut",
         "early",
         "extra",
+        "fixed",
         "free_at",
         "known",
         "last_arrival",
@@ -55,6 +56,7 @@ class Channel:
         self.known = False  # the receiver knows the link
         self.current = True  # and has not lost or closed it
         self.cut = False
+        self.fixed = 0  # microseconds that every message between these two takes
         self.extra = 0  # microseconds on top of the latency
         self.last_arrival = 0  # first in, first out
         self.free_at = 0  # when its share of the bandwidth is free again

@@ -213,7 +213,8 @@ class ProtocolSpec(LayerSpec):
 
     `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
     nothing and comes back as somebody new. `tolerates(down, nodes)`: whether the promises still
-    hold while `down` nodes are away at once.
+    hold while `down` nodes are away at once. `reach(options)`: how many hops away in the graph the
+    overlay is to keep links to; 1 if not given.
     """
 
     def __init__(
@@ -230,6 +231,7 @@ class ProtocolSpec(LayerSpec):
         invariants: Sequence[Callable[[Multicast], bool]] = (),
         cost: str = "",
         offers: Sequence[str] = (),
+        reach: Callable[[dict[str, OptionValue]], int] | None = None,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -241,6 +243,7 @@ class ProtocolSpec(LayerSpec):
         self.invariants = list(invariants)
         self.cost = cost
         self.offers = list(offers)
+        self.reach = reach
 
 
 @final

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from causalcast.judge import judge
+from causalcast.protocols.locamu import Locamu
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
@@ -25,6 +26,8 @@ def test_it_does_not_fail_again(path: Path) -> None:
         multicast = node.stack.multicast
         if isinstance(multicast, VectorClockBroadcast):
             assert multicast.sending.kept() == 0  # nothing is kept once everybody has it
+        if isinstance(multicast, Locamu):
+            assert multicast.is_idle()
 
 
 def test_there_are_some() -> None:

@@ -22,12 +22,13 @@ class Arrived(Stamped):
         source: NodeId,
         message: Message,
         origin: NodeId,
+        epoch: int,
         back: NodeId,
         numbers: Numbers,
         needs: dict[Pair, int],
         at: int,
     ) -> None:
-        super().__init__(origin, back, numbers)
+        super().__init__(origin, epoch, back, numbers)
         self.since = at
         self.source = source
         self.message = message

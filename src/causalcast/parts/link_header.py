@@ -23,6 +23,7 @@ from causalcast.parts.safe_path import NOBODY, Numbers
 _ORIGIN_UNKNOWN: Final = 0
 _ORIGIN_FIRST: Final = 1
 _ORIGIN_NAMED: Final = 2
+_EPOCH_FIRST: Final = 3  # the epoch stands before all this
 _SAME_SHAPE: Final = 0
 _SAME_SHAPE_BUT: Final = 1
 _LONGEST_NUMBER: Final = 700  # bits; the shape of a vector has one for each node near the target
@@ -37,11 +38,15 @@ class MissedHeader(Exception):
 
 
 class Header:
-    """What a copy says beside its publication: the publisher where it is near, the numbers the
-    message was given on its way, and the numbers it depends on (0 is not said)."""
+    """What a copy says beside its publication: the publisher where it is near, how many had joined
+    its group (the epoch), the numbers the message was given on its way, and the numbers it depends
+    on (0 is not said)."""
 
-    def __init__(self, origin: NodeId, numbers: Numbers, needs: dict[Pair, int]) -> None:
+    def __init__(
+        self, origin: NodeId, epoch: int, numbers: Numbers, needs: dict[Pair, int]
+    ) -> None:
         self.origin = origin
+        self.epoch = epoch
         self.numbers = numbers
         self.needs = needs
 
@@ -207,6 +212,8 @@ class HeaderWriter:
         elif header.origin == far:
             origin = _ORIGIN_FIRST
         _put(into, plan.place[far])
+        if header.epoch > 0:
+            _put(into, header.epoch << 2 | _EPOCH_FIRST)
         _put(into, bits << 2 | origin)
         if origin == _ORIGIN_NAMED:
             _put(into, plan.place[header.origin])
@@ -297,6 +304,10 @@ class HeaderReader:
         plan = self.plan
         far = plan.issuers[data.take()]
         packed = data.take()
+        epoch = 0
+        if packed & 3 == _EPOCH_FIRST:
+            epoch = packed >> 2
+            packed = data.take()
         origin = NOBODY
         if packed & 3 == _ORIGIN_FIRST:
             origin = far
@@ -313,7 +324,7 @@ class HeaderReader:
             raise OverflowError("a dependency on less than nothing")
         memory.remember(plan, needs, numbers)
         said = {pair: need for pair, need in zip(plan.pairs, needs, strict=True) if need > 0}
-        return Header(origin, numbers, said)
+        return Header(origin, epoch, numbers, said)
 
     def _take_needs(self, data: "_Bytes", mirror: list[int]) -> list[int]:
         needs = list(mirror)

@@ -15,9 +15,15 @@ class Record(Stamped):
     """
 
     def __init__(
-        self, message: Message, origin: NodeId, back: NodeId, numbers: Numbers, at: int
+        self,
+        message: Message,
+        origin: NodeId,
+        epoch: int,
+        back: NodeId,
+        numbers: Numbers,
+        at: int,
     ) -> None:
-        super().__init__(origin, back, numbers)
+        super().__init__(origin, epoch, back, numbers)
         self.message = message
         self.since = at  # when it was processed here
         self.needs: dict[Pair, int] = {}

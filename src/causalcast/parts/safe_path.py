@@ -22,11 +22,12 @@ class Stamped:
     """A message with what is known of its way.
 
     `origin` is its publisher where that is near enough to be known, `back` the neighbour towards it
-    (nobody at the publisher itself).
+    (nobody at the publisher itself), `epoch` how many had joined its group when it was published.
     """
 
-    def __init__(self, origin: NodeId, back: NodeId, numbers: Numbers) -> None:
+    def __init__(self, origin: NodeId, epoch: int, back: NodeId, numbers: Numbers) -> None:
         self.origin = origin
+        self.epoch = epoch
         self.back = back
         self.numbers = numbers
 
@@ -43,16 +44,11 @@ class SafePath:
 
     def upstream(self, message: Stamped, target: NodeId) -> list[NodeId]:
         """The issuers known here that lie before `target` on the message's way, at most `window`
-        hops from it, and whose numbers `target` could recognise."""
-        numbers = message.numbers
-        return [
-            issuer
-            for issuer in self._before(message, target)
-            if issuer in numbers and self._usable(numbers[issuer], issuer, target)
-        ]
+        hops from it."""
+        return [issuer for issuer in self._before(message, target) if issuer in message.numbers]
 
     def is_enough(self, message: Stamped, before: list[NodeId]) -> bool:
-        """Whether a copy with the numbers of these issuers will be recognised by the next."""
+        """Whether a copy with the numbers of these issuers will be recognised."""
         return message.origin in before or len(before) >= self.quorum
 
     def is_complete(self, message: Stamped) -> bool:
@@ -83,8 +79,3 @@ class SafePath:
         if target != self.me:
             found += around.way(self.me, target)[-1 - self.window : -1]
         return found
-
-    def _usable(self, numbers: dict[NodeId, int], issuer: NodeId, target: NodeId) -> bool:
-        if self.around.distance(issuer, target) <= self.reach:
-            return target in numbers
-        return self.around.hop(issuer, target) in numbers

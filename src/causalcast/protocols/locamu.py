@@ -35,9 +35,13 @@ Where we differ from the papers, and why
 - Missing numbers are asked for (`Want`), over whatever link there is: for f ≥ 2 two messages can
   otherwise wait for each other. A node that is told of a number it lacks (`Probe`) asks as well.
 - For f ≥ 2 the receiver of a copy that jumped asks around the gap (`parts/gap_consultation.py`).
-- Joining a group is a message to everybody. A node addresses another only if all nodes before it
-  did ("follow"), so those who learned of a member early and late do not contradict each other.
-  Who leaves a group goes on passing its messages; routes are not withdrawn.
+- Joining a group is a message to everybody; a coordinator of the group admits the new member with
+  a number, the epoch, in another. A message says the epoch its publisher had heard of, and whoever
+  passes it on leads it to the members of that epoch: all decide alike, and all have heard of the
+  epoch before, since admissions are causally ordered too. (Leading messages to a member as soon as
+  one hears of it, even with the rule "address only whom those before you addressed", breaks causal
+  order when a copy jumps over a node that had not heard of it.) Until it is admitted, a new
+  member's own publications wait. Who leaves a group goes on passing its messages.
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
 """
 
@@ -65,6 +69,7 @@ from causalcast.core.topology import Topology
 from causalcast.parts import gap_consultation
 from causalcast.parts.gap_consultation import Answer, Ask, GapConsultation
 from causalcast.parts.holdback import Arrived, Holdback
+from causalcast.parts.late_members import LateMembers
 from causalcast.parts.link_header import (
     Header,
     HeaderReader,
@@ -96,13 +101,25 @@ class Copy(Message):
 
 
 class Subscription(Message):
-    """The same for news that a node has joined `group`: from now on, lead the group's messages
-    there."""
+    """The same for news that `joiner` wants to join `group`: remember the way to it."""
 
-    wire = Wire("locamu.subscription", group=GroupId, header=bytes)
+    wire = Wire("locamu.subscription", group=GroupId, joiner=NodeId, header=bytes)
 
-    def __init__(self, group: GroupId, header: bytes) -> None:
+    def __init__(self, group: GroupId, joiner: NodeId, header: bytes) -> None:
         self.group = group
+        self.joiner = joiner
+        self.header = header
+
+
+class Admission(Message):
+    """The same for news that `joiner` is a member: lead messages of this epoch and later to it."""
+
+    wire = Wire("locamu.admission", group=GroupId, joiner=NodeId, epoch=int, header=bytes)
+
+    def __init__(self, group: GroupId, joiner: NodeId, epoch: int, header: bytes) -> None:
+        self.group = group
+        self.joiner = joiner
+        self.epoch = epoch
         self.header = header
 
 
@@ -152,16 +169,24 @@ class Kept(Message):
         "locamu.kept",
         message=Message,
         origin=int,
+        epoch=int,
         back=int,
         numbers=dict[NodeId, dict[NodeId, int]],
         raised=dict[NodeId, dict[NodeId, int]],
     )
 
     def __init__(
-        self, message: Message, origin: int, back: int, numbers: Numbers, raised: Numbers
+        self,
+        message: Message,
+        origin: int,
+        epoch: int,
+        back: int,
+        numbers: Numbers,
+        raised: Numbers,
     ) -> None:
         self.message = message
         self.origin = origin
+        self.epoch = epoch
         self.back = back
         self.numbers = numbers
         self.raised = raised
@@ -208,17 +233,28 @@ class Forgotten(Message):
         self.stamps = stamps
 
 
+class Waiting(Message):
+    """Record: this was published here and waits until the node is admitted to a group."""
+
+    wire = Wire("locamu.waiting", publication=Publication)
+
+    def __init__(self, publication: Publication) -> None:
+        self.publication = publication
+
+
 class Past(Message):
-    """Record of a snapshot: the past, the numbers that arrived, whom groups lead to since somebody
-    joined, and the groups this node is known to be in."""
+    """Record of a snapshot: the past, the numbers that arrived, and what is known of members who
+    joined (see `parts/late_members.py`)."""
 
     wire = Wire(
         "locamu.past",
         past=dict[NodeId, dict[NodeId, int]],
         counts=dict[NodeId, int],
         extras=dict[NodeId, list[int]],
-        led=dict[GroupId, list[NodeId]],
-        joined=list[GroupId],
+        epochs=dict[GroupId, int],
+        led=dict[GroupId, dict[NodeId, int]],
+        joining=dict[GroupId, dict[NodeId, list[NodeId]]],
+        admitted=list[GroupId],
     )
 
     def __init__(
@@ -226,14 +262,18 @@ class Past(Message):
         past: Numbers,
         counts: dict[NodeId, int],
         extras: dict[NodeId, list[int]],
-        led: dict[GroupId, list[NodeId]],
-        joined: list[GroupId],
+        epochs: dict[GroupId, int],
+        led: dict[GroupId, dict[NodeId, int]],
+        joining: dict[GroupId, dict[NodeId, list[NodeId]]],
+        admitted: list[GroupId],
     ) -> None:
         self.past = past
         self.counts = counts
         self.extras = extras
+        self.epochs = epochs
         self.led = led
-        self.joined = joined
+        self.joining = joining
+        self.admitted = admitted
 
 
 class Locamu(Multicast):
@@ -250,12 +290,11 @@ class Locamu(Multicast):
         self.around = around
         self.paths = paths
         self.extended = dict.fromkeys(around.within(self.reach))
-        self._surroundings = setup.topology
         # Survives a crash.
         self.past = LocalPast(self.me, list(self.extended))
         self.log = MessageLog()
-        self.led: dict[GroupId, dict[NodeId, None]] = {}  # where else groups lead: who joined
-        self.joined = dict.fromkeys(setup.groups.groups_of(self.me))  # everybody knows, or will
+        self.members = LateMembers(setup)
+        self.waiting: list[Publication] = []  # published here, until this node is admitted
         # Does not.
         self.holdback = Holdback()
         self.consultation = GapConsultation(around, self.reach)
@@ -266,8 +305,6 @@ class Locamu(Multicast):
         self._plans: dict[Pair, LinkPlan] = {}
         self._writers: dict[NodeId, HeaderWriter] = {}
         self._readers: dict[NodeId, HeaderReader] = {}
-        self._routes: dict[GroupId, dict[NodeId, None]] = {}
-        self._addressed_with: dict[Pair, list[NodeId]] = {}
         self._woken: list[Pair] = []  # held copies to look at again
         self._forgotten: list[list[int]] = []  # removals that no record has yet
         self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
@@ -279,15 +316,23 @@ class Locamu(Multicast):
     # Publishing
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
-        self._begin(Copy(publication, b""), out)
+        if self.members.is_joining():
+            self.waiting.append(publication)
+            out.persist(Waiting(publication))
+        else:
+            self._publish(publication, out)
+
+    def _publish(self, publication: Publication, out: Outbox) -> None:
+        epoch = self.members.epochs.get(publication.group, 0)
+        self._begin(Copy(publication, b""), epoch, out)
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        if group not in self.joined:
-            self.joined[group] = None
-            self._begin(Subscription(group, b""), out)
+        if self.members.is_news(group):
+            self._begin(Subscription(group, self.me, b""), 0, out)
+            self._look_again([], out)
 
-    def _begin(self, message: Message, out: Outbox) -> None:
-        record = Record(message, self.me, NOBODY, {}, out.now)
+    def _begin(self, message: Message, epoch: int, out: Outbox) -> None:
+        record = Record(message, self.me, epoch, NOBODY, {}, out.now)
         self._stamp(record)
         self._finish(record, out)
 
@@ -296,7 +341,7 @@ class Locamu(Multicast):
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         if sender not in self.extended:
             out.note("locamu.stranger", sender)
-        elif isinstance(message, (Copy, Subscription)):
+        elif isinstance(message, (Copy, Subscription, Admission)):
             self._on_copy(sender, message, message.header, out)
         elif isinstance(message, Ack):
             self._on_ack(sender, message, out)
@@ -328,7 +373,16 @@ class Locamu(Multicast):
             out.note("locamu.nonsense", sender)
             return
         back = self.around.hop(self.me, sender)
-        copy = Arrived(sender, message, header.origin, back, header.numbers, header.needs, out.now)
+        copy = Arrived(
+            sender,
+            message,
+            header.origin,
+            header.epoch,
+            back,
+            header.numbers,
+            header.needs,
+            out.now,
+        )
         key = (sender, NodeId(number))
         older = self.holdback.take(key)
         if older is not None:  # the new one may carry more numbers
@@ -403,7 +457,7 @@ class Locamu(Multicast):
         )
 
     def _process(self, copy: Arrived, out: Outbox) -> None:
-        record = Record(copy.message, copy.origin, copy.back, copy.numbers, out.now)
+        record = Record(copy.message, copy.origin, copy.epoch, copy.back, copy.numbers, out.now)
         self._take_numbers(record.numbers)
         for pair, number in copy.needs.items():
             self.past.raise_to(pair, number)
@@ -427,47 +481,20 @@ class Locamu(Multicast):
         wait for it, and ask for it.
         """
         record.needs = dict(self.past.numbers)
-        for node in self._led_to(record.message):
-            if self.around.hop(self.me, node) != record.back and self._may_address(record, node):
+        for node in self._led_to(record):
+            if self.around.hop(self.me, node) != record.back:
                 record.targets[node] = self.past.count_for(node)
         record.numbers[self.me] = record.targets
 
-    def _led_to(self, message: Message) -> dict[NodeId, None]:
+    def _led_to(self, record: Record) -> list[NodeId]:
         """Everybody within reach that is a member of the message's group, or has one behind it."""
-        if not isinstance(message, Copy):
-            return self.extended
-        group = message.publication.group
-        routes = self._routes.get(group)
-        if routes is None:
-            added = self.led.get(group, {})
-            routes = {
-                node: None
-                for node in self.extended
-                if node in added or self._surroundings.behind(node, group)
-            }
-            self._routes[group] = routes
-        return routes
-
-    def _may_address(self, record: Record, node: NodeId) -> bool:
-        """Whether all nodes before me that could have addressed this way did."""
-        for issuer, vector in record.numbers.items():
-            due = self._addressed_with.get((issuer, node))
-            if due is None:
-                due = [
-                    between
-                    for between in self.around.way(self.me, node)[1:]
-                    if self.around.distance(issuer, between) <= self.reach
-                ]
-                self._addressed_with[issuer, node] = due
-            for between in due:
-                if between not in vector:
-                    return False
-        return True
+        message = record.message
+        if isinstance(message, Copy):
+            return self.members.led_to(message.publication.group, record.epoch, self.extended)
+        return list(self.extended)
 
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
-        if isinstance(record.message, Subscription):
-            self._lead(record.message.group, record)
         self.log.add(record)
         self._wake_duplicates(record.numbers)
         if isinstance(record.message, Copy):
@@ -475,29 +502,41 @@ class Locamu(Multicast):
         self._forward(record, out)
         self._acknowledge(record, out)
         self._watch_complete(record)
-        if self._is_done(record):
+        if self._is_done(record) and isinstance(record.message, Copy):
             self.log.remove(record)
             out.persist(Noted(record.numbers_for(self.me), self.past.take_raised()))
         else:
             out.persist(
                 Kept(
-                    without_header(record.message),
+                    with_header(record.message, b""),
                     record.origin,
+                    record.epoch,
                     record.back,
                     record.numbers,
                     self.past.take_raised(),
                 )
             )
+            self._hear_of_members(record, out)
+            self._collect(record, out)
         self._keep_repeating(out)
 
-    def _lead(self, group: GroupId, record: Record) -> None:
-        """Somebody on the way the record came joined a group: its messages lead there."""
-        if record.origin == self.me:
-            return
+    def _hear_of_members(self, record: Record, out: Outbox) -> None:
+        """Somebody wants to join a group, or was admitted; the coordinator admits who wants to."""
+        message = record.message
+        if isinstance(message, Subscription):
+            self.members.remember_joiner(message.group, message.joiner, self._way_back(record))
+            epoch = self.members.epoch_to_admit(message.group)
+            if epoch > 0:
+                self._begin(Admission(message.group, message.joiner, epoch, b""), 0, out)
+        elif isinstance(message, Admission):
+            self.members.admit(message.group, message.joiner, message.epoch)
+            while self.waiting and not self.members.is_joining():
+                self._publish(self.waiting.pop(0), out)
+
+    def _way_back(self, record: Record) -> list[NodeId]:
+        """The nodes within reach on the way the message came."""
         far = max(record.numbers, key=lambda issuer: self.around.distance(self.me, issuer))
-        for node in self.around.way(self.me, far)[1 : self.reach + 1]:
-            self.led.setdefault(group, {})[node] = None
-        self._routes.pop(group, None)
+        return self.around.way(self.me, far)[1 : self.reach + 1]
 
     # Further copies of a known message
 
@@ -577,7 +616,7 @@ class Locamu(Multicast):
         if origin != NOBODY and self.around.distance(origin, node) > self.paths.window:
             origin = NOBODY
         numbers = {issuer: record.numbers[issuer] for issuer in before}
-        header = Header(origin, numbers, record.needs)
+        header = Header(origin, record.epoch, numbers, record.needs)
         writer = self._writers.get(node)
         if writer is None:
             writer = HeaderWriter(self._plan(self.me, node))
@@ -592,12 +631,7 @@ class Locamu(Multicast):
             out.note("locamu.jump", node)
         record.sent[node] = before
         record.tried_at[node] = out.now
-        message = record.message
-        if isinstance(message, Copy):
-            out.send(node, Copy(message.publication, data), self.links[node])
-        else:
-            assert isinstance(message, Subscription)
-            out.send(node, Subscription(message.group, data), self.links[node])
+        out.send(node, with_header(record.message, data), self.links[node])
 
     # Acknowledging
 
@@ -841,6 +875,8 @@ class Locamu(Multicast):
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
                     if known is not None:
                         self.log.remove(known)
+            elif isinstance(entry, Waiting):
+                self.waiting.append(entry.publication)
             else:
                 assert isinstance(entry, Past)
                 self._restore_past(entry)
@@ -849,17 +885,21 @@ class Locamu(Multicast):
         self._keep_repeating(out)
 
     def _restore(self, kept: Kept, now: int) -> None:
-        record = Record(kept.message, NodeId(kept.origin), NodeId(kept.back), kept.numbers, now)
+        origin, back = NodeId(kept.origin), NodeId(kept.back)
+        record = Record(kept.message, origin, kept.epoch, back, kept.numbers, now)
         self._take_numbers(record.numbers)
         self.past.restore_raised(kept.raised)
         record.needs = dict(self.past.numbers)
         record.targets = record.numbers.setdefault(self.me, {})
         self.past.restore_raised({self.me: record.targets})
         self.log.add(record)
-        if isinstance(kept.message, Subscription):
-            self._lead(kept.message.group, record)
-            if record.origin == self.me:
-                self.joined[kept.message.group] = None
+        message = kept.message
+        if isinstance(message, Subscription):
+            self.members.remember_joiner(message.group, message.joiner, self._way_back(record))
+        elif isinstance(message, Admission):
+            self.members.admit(message.group, message.joiner, message.epoch)
+            if not self.members.is_joining():
+                self.waiting = []  # all were sent off in that step
 
     def _restore_past(self, past: Past) -> None:
         self.past.restore_raised(past.past)
@@ -869,9 +909,7 @@ class Locamu(Multicast):
         for issuer, numbers in past.extras.items():
             for number in numbers:
                 self.past.arrive(issuer, number)
-        self.led = {group: dict.fromkeys(nodes) for group, nodes in past.led.items()}
-        self._routes = {}
-        self.joined = dict.fromkeys(past.joined)
+        self.members.restore(past.epochs, past.led, past.joining, past.admitted)
 
     def snapshot(self) -> list[Message]:
         records: list[Message] = []
@@ -881,8 +919,9 @@ class Locamu(Multicast):
             before = record.needs
             records.append(
                 Kept(
-                    without_header(record.message),
+                    with_header(record.message, b""),
                     record.origin,
+                    record.epoch,
                     record.back,
                     record.numbers,
                     nested(raised),
@@ -894,10 +933,13 @@ class Locamu(Multicast):
                 nested(self.past.numbers),
                 {issuer: numbers.count for issuer, numbers in arrived.items()},
                 {issuer: list(n.extras) for issuer, n in arrived.items() if n.extras},
-                {group: list(nodes) for group, nodes in self.led.items()},
-                list(self.joined),
+                self.members.epochs,
+                self.members.led,
+                self.members.joining,
+                list(self.members.admitted),
             )
         )
+        records += [Waiting(publication) for publication in self.waiting]
         return records
 
     # What people ask
@@ -934,6 +976,11 @@ class Locamu(Multicast):
     def state_size(self) -> int:
         return self.past.size() + self.log.size()
 
+    def is_idle(self) -> bool:
+        """Whether nothing is kept, awaited or held, as it must be once everybody has everything."""
+        gaps = any(numbers.extras for numbers in self.past.arrived.values())
+        return not (self.log.records or self.log.size() or self.holdback.copies or gaps)
+
     def _reader(self, sender: NodeId) -> HeaderReader:
         reader = self._readers.get(sender)
         if reader is None:
@@ -951,12 +998,14 @@ class Locamu(Multicast):
         return plan
 
 
-def without_header(message: Message) -> Message:
-    """A message as it is kept: its header belonged to one link."""
+def with_header(message: Message, header: bytes) -> Message:
+    """The same message with the header for one link."""
     if isinstance(message, Copy):
-        return Copy(message.publication, b"")
-    assert isinstance(message, Subscription)
-    return Subscription(message.group, b"")
+        return Copy(message.publication, header)
+    if isinstance(message, Subscription):
+        return Subscription(message.group, message.joiner, header)
+    assert isinstance(message, Admission)
+    return Admission(message.group, message.joiner, message.epoch, header)
 
 
 def is_within_budget(down: dict[NodeId, None], tree: Topology, f: int) -> bool:
@@ -998,6 +1047,7 @@ SPEC = ProtocolSpec(
     messages=[
         Copy,
         Subscription,
+        Admission,
         Ack,
         Probe,
         Want,
@@ -1006,6 +1056,7 @@ SPEC = ProtocolSpec(
         Noted,
         Learned,
         Forgotten,
+        Waiting,
         Past,
         *gap_consultation.MESSAGES,
     ],

@@ -314,6 +314,8 @@ class LinkedWorld(SteppingWorld):
         stale = other.channels.get(me)
         if stale is not None:
             self._lose(other, me, stale.link, "broken")
+            self._answer(dialler, other, link, lives)  # unless it crashed in that very step
+            return
         to_other = Channel(me, other, link)
         to_me = Channel(other.me, dialler, link)
         to_other.back, to_me.back = to_me, to_other

@@ -13,7 +13,12 @@ COMPILED_PACKAGES = ("core", "parts", "detectors", "overlays", "protocols", "sim
 # What a simulation calls for every row it writes.
 FURTHER_MODULES = ("trace/recorder.py",)
 # These read files and build tables; nothing is gained, and they lean on untyped libraries.
-INTERPRETED = ("simulator/scenario.py", "simulator/runner.py")
+INTERPRETED = (
+    "simulator/scenario.py",
+    "simulator/runner.py",
+    "simulator/directed_run.py",
+    "simulator/run_result.py",
+)
 
 
 def modules_to_compile() -> list[str]:

@@ -21,6 +21,7 @@ from causalcast.version import VERSION
 # Which module declares which commands.
 COMMANDS: dict[str, str] = {
     "simulate": "causalcast.cli.simulate",
+    "swarm": "causalcast.cli.swarm",
     "protocols": "causalcast.cli.list_protocols",
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",

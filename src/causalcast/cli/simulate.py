@@ -8,7 +8,7 @@ from typing import Any
 
 from causalcast.cli.output import print_facts, progress_bar
 from causalcast.errors import ConfigError
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.runner import prepare
 from causalcast.simulator.scenario import Scenario
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.schema import LEVELS
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     scenario = Scenario.read(
         options.scenario, options.protocol, parse_settings(options.settings), options.seed
     )
-    running = ScenarioRun(scenario, options.trace)
+    running = prepare(scenario, options.trace)
     started = process_time()
     with progress_bar("simulating", quiet=options.json) as progress:
         running.run(progress)
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         "protocol": result.header.protocol,
         "seed": scenario.seed,
         "nodes": len(running.simulation.nodes),
-        "publications": running.workload.published,
+        "publications": running.simulation.publications,
         "messages": running.simulation.messages_handled,
         "simulated_seconds": running.simulation.now / 1e6,
         "cpu_seconds": round(seconds, 3),

@@ -17,6 +17,9 @@ from causalcast.core.topology import Surroundings
 
 OptionValue = bool | int | float | str
 
+# Says whether something that must hold does hold; its name is what people read if not.
+Invariant = Callable[[Multicast], bool]
+
 UNITS: dict[str, int] = {"us": 1, "ms": MILLISECOND, "s": SECOND}
 
 
@@ -212,9 +215,12 @@ class ProtocolSpec(LayerSpec):
     """What a multicast protocol says about itself.
 
     `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
-    nothing and comes back as somebody new. `tolerates(down, nodes)`: whether the promises still
-    hold while `down` nodes are away at once. `reach(options)`: how many hops away in the graph the
-    overlay is to keep links to; 1 if not given.
+    nothing and comes back as somebody new. `tolerates(down, setup)`: whether the promises still
+    hold while `down` nodes are away at once. `invariants` must hold after every step, `at_rest`
+    when all nodes are up and nothing is left to happen. `rare` names the notes of rare branches: a
+    campaign that never saw one of them fails.
+    `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
+    given.
     """
 
     def __init__(
@@ -228,7 +234,9 @@ class ProtocolSpec(LayerSpec):
         needs: Needs | None = None,
         restart: str = "reborn",
         tolerates: Callable[[list[NodeId], Setup], bool] | None = None,
-        invariants: Sequence[Callable[[Multicast], bool]] = (),
+        invariants: Sequence[Invariant] = (),
+        at_rest: Sequence[Invariant] = (),
+        rare: Sequence[str] = (),
         cost: str = "",
         offers: Sequence[str] = (),
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
@@ -241,6 +249,8 @@ class ProtocolSpec(LayerSpec):
         self.restart = restart
         self.tolerates = tolerates
         self.invariants = list(invariants)
+        self.at_rest = list(at_rest)
+        self.rare = list(rare)
         self.cost = cost
         self.offers = list(offers)
         self.reach = reach

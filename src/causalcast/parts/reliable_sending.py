@@ -74,6 +74,13 @@ class Forgotten(Message):
 
 MESSAGES: Final = [Have, Accepted, Forgotten]
 
+# Branches that a campaign must have reached; what hostile peers alone can cause is not among them.
+RARE: Final = [
+    "reliable_sending.repeated",
+    "reliable_sending.caught_up",
+    "reliable_sending.beyond_a_gap",
+]
+
 OPTIONS: Final = [
     Option(
         "spread",
@@ -175,6 +182,8 @@ class ReliableSending:
             neighbour.queue = deque(
                 identity for identity in self._kept if not neighbour.has.has(identity)
             )
+            if neighbour.queue:
+                out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
@@ -291,6 +300,8 @@ class ReliableSending:
             else:
                 beyond.append(identity)
         neighbour.to_acknowledge = {}
+        if beyond:
+            out.note("reliable_sending.beyond_a_gap", peer)
         out.send(peer, Have(counts, beyond, False, False))
 
     def _tell_all(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:

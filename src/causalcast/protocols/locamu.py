@@ -1040,6 +1040,72 @@ def reach(options: dict[str, OptionValue]) -> int:
     return f + 1
 
 
+def numbers_count_on(multicast: Multicast) -> bool:
+    """What I numbered for a node has the numbers 1 to my count, each once."""
+    assert isinstance(multicast, Locamu)
+    last: dict[NodeId, int] = {}
+    for record in multicast.log.records:
+        for node, number in record.targets.items():
+            if number <= last.get(node, 0):
+                return False
+            last[node] = number
+    counts = multicast.past.numbers
+    return all(number <= counts[multicast.me, node] for node, number in last.items())
+
+
+def dependencies_are_frozen(multicast: Multicast) -> bool:
+    """A message depends on what I numbered before it, and on nothing that came later."""
+    assert isinstance(multicast, Locamu)
+    me = multicast.me
+    return all(
+        record.needs.get((me, node), 0) == number - 1
+        for record in multicast.log.records
+        for node, number in record.targets.items()
+    )
+
+
+def kept_has_arrived(multicast: Multicast) -> bool:
+    """Every number that a kept message has for me counts as arrived."""
+    assert isinstance(multicast, Locamu)
+    return all(
+        multicast.past.has_arrived(issuer, number)
+        for record in multicast.log.records
+        for issuer, number in record.numbers_for(multicast.me).items()
+    )
+
+
+def sent_was_safe(multicast: Multicast) -> bool:
+    """No copy left without its publisher's numbers or those of f+1 nodes, or beyond reach."""
+    assert isinstance(multicast, Locamu)
+    return all(
+        node in multicast.extended and (record.origin in before or len(before) > multicast.f)
+        for record in multicast.log.records
+        for node, before in record.sent.items()
+    )
+
+
+def all_is_near(multicast: Multicast) -> bool:
+    """Nothing is known of nodes beyond the horizon or the window."""
+    assert isinstance(multicast, Locamu)
+    distance, me = multicast.around.distance, multicast.me
+    limit, reach = 2 * multicast.f + 1, multicast.reach
+    near_past = all(
+        distance(me, issuer) <= limit and distance(me, node) <= reach >= distance(issuer, node)
+        for issuer, node in multicast.past.numbers
+    )
+    return near_past and all(
+        distance(me, issuer) <= limit
+        for record in multicast.log.records
+        for issuer in record.numbers
+    )
+
+
+def nothing_is_left(multicast: Multicast) -> bool:
+    """Nothing is kept, indexed, held or missing once everybody has everything."""
+    assert isinstance(multicast, Locamu)
+    return multicast.is_idle()
+
+
 SPEC = ProtocolSpec(
     name="locamu",
     summary="Localized fault-tolerant causal multicast over a tree (Santos, Rodrigues 2019).",
@@ -1094,6 +1160,15 @@ SPEC = ProtocolSpec(
     needs=Needs(overlay="tree", detector=True),
     restart="resume",
     tolerates=tolerates,
+    invariants=[
+        numbers_count_on,
+        dependencies_are_frozen,
+        kept_has_arrived,
+        sent_was_safe,
+        all_is_near,
+    ],
+    at_rest=[nothing_is_left],
+    rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
     offers=["explain"],
     reach=reach,

@@ -153,6 +153,24 @@ def tolerates(down: list[NodeId], setup: Setup) -> bool:
     return True  # any number may be away; they catch up when they are back
 
 
+def nothing_is_held(multicast: Multicast) -> bool:
+    assert isinstance(multicast, VectorClockBroadcast)
+    return not multicast.delivery.held()
+
+
+def nothing_is_kept(multicast: Multicast) -> bool:
+    assert isinstance(multicast, VectorClockBroadcast)
+    return multicast.sending.kept() == 0
+
+
+def delivered_was_seen(multicast: Multicast) -> bool:
+    """Nothing is delivered that is not counted as seen: it would be delivered again."""
+    assert isinstance(multicast, VectorClockBroadcast)
+    seen = multicast.sending.seen
+    delivered = multicast.delivery.delivered
+    return all(count <= seen.counts.get(origin, 0) for origin, count in delivered.items())
+
+
 SPEC = ProtocolSpec(
     name="vector_clock_broadcast",
     summary="One vector clock for everybody (Birman, Schiper, Stephenson 1991).",
@@ -170,6 +188,9 @@ SPEC = ProtocolSpec(
     needs=Needs(overlay="static"),
     restart="resume",
     tolerates=tolerates,
+    invariants=[delivered_was_seen],
+    at_rest=[nothing_is_held, nothing_is_kept],
+    rare=reliable_sending.RARE,
     cost="one entry per origin heard of: up to n - 1 entries of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -9,14 +9,16 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from causalcast.core.blueprint import Blueprint
 from causalcast.core.effects import CloseLink, OpenLink, Send
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of, link_id
 from causalcast.core.message import Message
 from causalcast.core.stack import MULTICAST
+from causalcast.simulator.living_world import LivingWorld
 from causalcast.simulator.network import Bandwidth, Latency
 from causalcast.simulator.schedule import Event
 from causalcast.simulator.sim_node import Channel, SimNode
-from causalcast.simulator.steps import DROP, RECEIVE, SEND, Call, SteppingWorld
+from causalcast.simulator.steps import DROP, RECEIVE, SEND, Call
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import LENGTH_BYTES
@@ -83,13 +85,19 @@ class NetworkPlan:
         self.detection_us = detection_us
 
 
-class LinkedWorld(SteppingWorld):
-    """Nodes that take steps and speak over links."""
+class LinkedWorld(LivingWorld):
+    """Nodes that live and speak over links."""
 
-    def __init__(self, network: NetworkPlan, seed: str, recorder: Recorder, codec: Codec) -> None:
-        super().__init__(recorder, codec, network.sync_us, network.tick_us)
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        network: NetworkPlan,
+        seed: str,
+        recorder: Recorder,
+        codec: Codec,
+    ) -> None:
+        super().__init__(blueprint, seed, recorder, codec, network.sync_us, network.tick_us)
         self.network = network
-        self.messages_handled = 0
         self._rng = random.Random(f"{seed}/network")
         self._latency = network.latency
         self._chancy = network.loss > 0 or network.duplication > 0
@@ -384,8 +392,8 @@ class LinkedWorld(SteppingWorld):
             node.stack.lose_link(peer, link, reason, self.out)
             self.finish(node, None)
 
-    def _sever(self, node: SimNode, reason: str, keep: float) -> None:
-        """Break all links of a node that goes down; the other ends hear of it after a while."""
+    def sever(self, node: SimNode, reason: str, keep: float) -> None:
+        """The other ends hear of it after a while."""
         self._lose_under_way(node, keep)
         for peer, channel in node.channels.items():
             self._announce_to(self.nodes[peer], node.me, channel.link, reason)

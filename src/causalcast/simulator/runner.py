@@ -1,26 +1,20 @@
 """Runs a scenario from beginning to end and leaves a `Run`: workload and faults, then calm."""
 
 import gc
-import hashlib
 import random
 from collections.abc import Callable
-from typing import Any
 
 from causalcast.core.ids import GroupId, NodeId
-from causalcast.core.spec import Misfit
-from causalcast.errors import ConfigError
+from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.faults import FaultPlan, random_crashes
+from causalcast.simulator.run_result import build_nodes, level_for, run_of
 from causalcast.simulator.scenario import Scenario
 from causalcast.simulator.simulation import Simulation
 from causalcast.simulator.workload import Workload
 from causalcast.trace.recorder import Recorder
-from causalcast.trace.run_folder import Run, memberships, table_of
-from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import GROUPS, NODES
-from causalcast.version import VERSION
+from causalcast.trace.run_folder import Run
 from causalcast.wire.codec import Codec
 
-DETAILED_UP_TO = 1000  # nodes; larger runs record deliveries only, unless asked
 _SLICES = 200  # how often progress is told
 _STATE_EVERY_US = 100_000  # how often a full trace samples the size of each node's state
 
@@ -29,15 +23,14 @@ class ScenarioRun:
     """One simulation of a scenario, and what came out of it."""
 
     def __init__(self, scenario: Scenario, level: str | None = None) -> None:
-        if level is None:
-            level = "messages" if scenario.nodes() <= DETAILED_UP_TO else "deliveries"
+        assert not scenario.directed, "a scenario with steps is for a DirectedRun"
         self.scenario = scenario
         seed = str(scenario.seed)
         blueprint = scenario.blueprint
-        self.recorder = Recorder(level)
+        self.recorder = Recorder(level_for(scenario, level))
         self.codec = Codec(blueprint.messages())
         self.simulation = Simulation(blueprint, scenario.network, seed, self.recorder, self.codec)
-        self._build_nodes()
+        build_nodes(self.simulation, scenario)
         self.faults = FaultPlan(self.simulation, random.Random(f"{seed}/faults"))
         groups = [GroupId(group) for group in range(len(blueprint.groups.names))]
         self.workload = Workload(
@@ -64,40 +57,8 @@ class ScenarioRun:
 
     def result(self) -> Run:
         """The run as a trace in memory."""
-        events = self.recorder.table()
-        return Run(
-            self._header(),
-            table_of(NODES, [(n.me, f"n{n.me}", None, None) for n in self.simulation.nodes]),
-            table_of(GROUPS, list(enumerate(self.scenario.blueprint.groups.names))),
-            memberships(self._founders(), events),
-            events,
-        )
-
-    def _build_nodes(self) -> None:
-        groups = self.scenario.blueprint.groups
-        member_of: dict[NodeId, tuple[GroupId, ...]] = {}
-        for group in range(len(groups.names)):
-            for node in groups.members_of(GroupId(group)):
-                member_of[node] = (*member_of.get(node, ()), GroupId(group))
-        # Nodes with the same groups share one dict, which so stays in the cache.
-        shared = {those: dict.fromkeys(those) for those in member_of.values()}
-        for place in self.scenario.blueprint.topology.neighbours:
-            try:
-                built = self.simulation.add_node(place)
-                built.groups = shared.get(member_of.get(place, ()), {})
-            except Misfit as misfit:
-                raise ConfigError(f"{self.scenario.where}: options: {misfit}") from None
-
-    def _founders(self) -> list[tuple[int, int]]:
-        """Group and node of everybody that is a member from the start."""
-        groups = self.scenario.blueprint.groups
-        absent = self.scenario.absent()
-        return [
-            (group, node)
-            for group in range(len(groups.names))
-            for node in groups.members_of(GroupId(group))
-            if node not in absent
-        ]
+        complete = self.simulation.now >= self.scenario.until_us + self.scenario.calm_us
+        return run_of(self.simulation, self.scenario, complete)
 
     def _plan(self, rng: random.Random) -> None:
         scenario = self.scenario
@@ -127,24 +88,12 @@ class ScenarioRun:
             if progress is not None:
                 progress(self.simulation.now / max(1, whole))
 
-    def _header(self) -> RunHeader:
-        scenario = self.scenario
-        blueprint = scenario.blueprint
-        options: dict[str, Any] = dict(blueprint.protocol_options)
-        identity = (scenario.text, scenario.seed, blueprint.protocol.name, options, VERSION)
-        return RunHeader(
-            run_id=hashlib.blake2b(repr(identity).encode(), digest_size=8).hexdigest(),
-            world="simulated",
-            protocol=blueprint.protocol.name,
-            options=options,
-            overlay=blueprint.overlay.name,
-            seed=scenario.seed,
-            scenario=scenario.text,
-            version=VERSION,
-            guarantees=blueprint.protocol.guarantees,
-            faults=dict(sorted(self.simulation.fired.items())),
-            complete=self.simulation.now >= scenario.until_us + scenario.calm_us,
-        )
+
+def prepare(scenario: Scenario, level: str | None = None) -> ScenarioRun | DirectedRun:
+    """A run of the scenario, ready to begin, in the world it asks for."""
+    if scenario.directed:
+        return DirectedRun(scenario, level)
+    return ScenarioRun(scenario, level)
 
 
 def simulate(
@@ -153,6 +102,6 @@ def simulate(
     progress: Callable[[float], None] | None = None,
 ) -> Run:
     """Run a scenario and return its trace."""
-    running = ScenarioRun(scenario, level)
+    running = prepare(scenario, level)
     running.run(progress)
     return running.result()

@@ -18,6 +18,7 @@ from causalcast.core.spec import LayerSpec, OptionValue
 from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
+from causalcast.simulator.director import Step, parse
 from causalcast.simulator.faults import KINDS, LINK_FAULTS, NODE_FAULTS, Fault
 from causalcast.simulator.linked_world import NetworkPlan
 from causalcast.simulator.network import Bandwidth, Latency
@@ -59,7 +60,9 @@ class Scenario:
             raise ConfigError(f"{where}: key 'protocol' is missing")
         self.protocol_name = protocol or in_file
         self.overridden = self.protocol_name != in_file
-        self.until_us = round(table.number("until_ms", least=0) * MS)
+        self.directed = table.has("steps")  # what happens is listed step by step
+        until_ms = table.number("until_ms", 0 if self.directed else None, least=0)
+        self.until_us = round(until_ms * MS)
         options = table.table("options").rest()
         self.blueprint = self._blueprint(table, options, settings or {})
         self.network = self._network(table)
@@ -68,6 +71,12 @@ class Scenario:
         ]
         self.faults = [self._fault(entry) for entry in table.tables("fault")]
         self.random_faults = self._random_faults(table.table("random_faults"))
+        self.steps = [self._step(table, text) for text in table.items("steps")]
+        if self.directed and (self.streams or self.faults or self.random_faults.crashes):
+            raise ConfigError(
+                f"{where}: steps: expected no publish, fault or random_faults beside them, "
+                "for steps say what happens"
+            )
         calm = table.table("calm")
         self.calm_us = round(calm.number("ms", 10_000, least=0) * MS)
         self.recover_all = calm.flag("recover_all", False)
@@ -293,6 +302,13 @@ class Scenario:
         if interval_us == 0 and not self.network.bandwidth.limited:
             raise table.wrong("interval_ms", 0, "a number above 0 where bandwidth is unlimited")
         return [Stream(at_us, node, group, count, interval_us, payload) for node in publishers]
+
+    def _step(self, table: Table, text: Any) -> Step:
+        try:
+            # Nodes that come back as somebody new have ids above those of the graph.
+            return parse(str(text), 2 * self.nodes(), self.blueprint.groups.names)
+        except ValueError as error:
+            raise table.wrong("steps", text, str(error)) from None
 
     def _group(self, table: Table, name: str) -> GroupId | None:
         if name == "random":

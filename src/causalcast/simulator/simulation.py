@@ -6,10 +6,8 @@ The same seed gives the same run, byte for byte: nothing here iterates over a se
 from typing import final
 
 from causalcast.core.blueprint import Blueprint
-from causalcast.core.ids import GroupId, NodeId, message_id
-from causalcast.core.message import Publication
-from causalcast.core.outbox import Record
-from causalcast.core.stack import MULTICAST, Stack
+from causalcast.core.ids import NodeId
+from causalcast.core.stack import MULTICAST
 from causalcast.simulator.linked_world import (
     Arrival,
     EncodedArrival,
@@ -18,7 +16,7 @@ from causalcast.simulator.linked_world import (
     pair,
 )
 from causalcast.simulator.sim_node import Expiry, SimNode
-from causalcast.simulator.steps import CRASH, JOIN, LEAVE, NOTE, RECOVER
+from causalcast.simulator.steps import NOTE
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -35,20 +33,10 @@ class Simulation(LinkedWorld):
         recorder: Recorder,
         codec: Codec,
     ) -> None:
-        super().__init__(network, seed, recorder, codec)
-        self.blueprint = blueprint
-        self._seed = seed
+        super().__init__(blueprint, network, seed, recorder, codec)
         self._suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by fault
 
     # Building
-
-    def add_node(self, place: NodeId) -> SimNode:
-        """A new node, not started yet, in `place` of the graph."""
-        me = NodeId(len(self.nodes))
-        node = SimNode(me, place, self._build(me, place, 0))
-        node.degree = len(self.blueprint.topology.neighbours[place])
-        self.nodes.append(node)
-        return node
 
     def start(self, absent: list[NodeId]) -> None:
         """Start everybody but the `absent`; the links of the overlay stand from the beginning."""
@@ -59,24 +47,13 @@ class Simulation(LinkedWorld):
         dials, self._standing_dials = self._standing_dials, None
         self.stand_links(dials)
 
-    def start_node(self, me: NodeId, via: NodeId | None) -> None:
-        """Start a node for the first time, through a contact where one is given."""
-        node = self.nodes[me]
-        node.up = True
-        node.stack.groups = node.groups
-        node.stack.start(self.out)
-        self.finish(node, None)
-        if via is not None:
-            node.stack.join(via, self.out)
-            self.finish(node, None)
-
     # The loop
 
     def run(self, until: int) -> None:
         """Let everything happen that happens by `until`."""
         schedule = self.schedule
         out = self.out
-        takes_short_way = not self.looks_at_messages()
+        takes_short_way = not self.looks_at_messages() and not self.invariants
         # The lists of the outbox are emptied, never replaced.
         notices, requests, effects, records = out.notices, out.requests, out.effects, out.records
         while schedule.turn_to(until):
@@ -115,135 +92,6 @@ class Simulation(LinkedWorld):
         return not self.schedule.pending()
 
     # What the scenario does
-
-    def publish(self, me: NodeId, group: GroupId, body: bytes) -> bool:
-        """Let a node publish; False if it is down or stands still."""
-        node = self.nodes[me]
-        if not node.up or node.paused is not None:
-            self.count("publication_skipped")
-            return False
-        node.published += 1
-        publication = Publication(message_id(me, node.published), group, body)
-        node.stack.publish(publication, self.out)
-        self.finish(node, publication)
-        return True
-
-    def crash(self, me: NodeId, keep: float) -> None:
-        """The node stops; of what it had sent, the first `keep` of each link still arrives."""
-        node = self.nodes[me]
-        if not node.up:
-            self.count("fault_skipped")
-            return
-        self.count("crash")
-        self.recorder.add(me, self.now, CRASH)
-        node.up = False
-        self._sever(node, "crashed", keep)
-        node.forget_volatile()
-
-    def crash_in_next_step(self, me: NodeId, after_effects: int) -> None:
-        """The node stops in the middle of its next step."""
-        node = self.nodes[me]
-        if node.up:
-            node.crash_after = after_effects
-        else:
-            self.count("fault_skipped")
-
-    def recover(self, me: NodeId) -> NodeId:
-        """The node comes back; the id under which it does is returned."""
-        node = self.nodes[me]
-        if node.up:
-            self.count("fault_skipped")
-            return me
-        self.count("recover")
-        if self.blueprint.protocol.restart == "reborn":
-            return self._be_reborn(node)
-        self.recorder.add(me, self.now, RECOVER)
-        node.lives += 1
-        node.up = True
-        node.stack = self._build(me, node.place, node.lives)
-        node.stack.groups = node.groups
-        records = [Record(layer, self.codec.decode(data)[1]) for layer, data in node.disk.records]
-        node.stack.recover(records, self.out)
-        self.finish(node, None)
-        return me
-
-    def compact(self, me: NodeId) -> None:
-        """Replace the records of each layer that offers a snapshot by that snapshot."""
-        node = self.nodes[me]
-        if not node.up or node.disk.waiting:
-            self.count("fault_skipped")
-            return
-        self.count("compact")
-        records = node.disk.records
-        for layer, automaton in enumerate(node.stack.layers):
-            snapshot = automaton.snapshot()
-            if snapshot is not None:
-                records = [record for record in records if record[0] != layer]
-                records += [(layer, self.codec.encode(message)) for message in snapshot]
-        node.disk.records = records
-
-    def _be_reborn(self, dead: SimNode) -> NodeId:
-        """Come back as somebody new, in the same place and the same groups."""
-        dead.left = True
-        node = self.add_node(dead.place)
-        self.start_node(node.me, None)
-        for group in dead.groups:
-            self.join_group(node.me, group)
-        return node.me
-
-    def enter(self, me: NodeId, via: NodeId | None) -> None:
-        """A node that was absent so far comes, as a late member of its groups."""
-        node = self.nodes[me]
-        if node.up or node.lives > 0:
-            self.count("fault_skipped")
-            return
-        self.count("join")
-        groups, node.groups = node.groups, {}
-        node.lives += 1
-        self.start_node(me, via)
-        for group in groups:
-            self.join_group(me, group)
-
-    def leave(self, me: NodeId) -> None:
-        """The node leaves the overlay and the run in good order."""
-        node = self.nodes[me]
-        if not node.up:
-            self.count("fault_skipped")
-            return
-        self.count("leave")
-        for group in list(node.groups):
-            self.leave_group(me, group)
-        node.stack.leave(self.out)
-        self.finish(node, None)
-        self.recorder.add(me, self.now, LEAVE)
-        node.up = False
-        node.left = True
-        self._sever(node, "closed", 1.0)
-        node.forget_volatile()
-
-    def join_group(self, me: NodeId, group: GroupId) -> None:
-        """The node becomes a member during the run."""
-        node = self.nodes[me]
-        if not node.up or group in node.groups:
-            self.count("fault_skipped")
-            return
-        self.count("join_group")
-        node.groups = {**node.groups, group: None}
-        self.recorder.add(me, self.now, JOIN, group=group)
-        node.stack.join_group(group, self.out)
-        self.finish(node, None)
-
-    def leave_group(self, me: NodeId, group: GroupId) -> None:
-        """The node is no member any more."""
-        node = self.nodes[me]
-        if not node.up or group not in node.groups:
-            self.count("fault_skipped")
-            return
-        self.count("leave_group")
-        node.stack.leave_group(group, self.out)
-        self.finish(node, None)
-        node.groups = {other: None for other in node.groups if other != group}
-        self.recorder.add(me, self.now, LEAVE, group=group)
 
     def pause(self, me: NodeId) -> None:
         """The node stands still; what reaches it waits."""
@@ -348,9 +196,6 @@ class Simulation(LinkedWorld):
     def _refresh_incoming(self, node: SimNode) -> None:
         for channel in node.channels.values():
             channel.back.refresh()
-
-    def _build(self, me: NodeId, place: NodeId, lives: int) -> Stack:
-        return self.blueprint.build(me, f"{self._seed}/{lives}", place)
 
     def _watchers(self, whom: NodeId, by: NodeId | None) -> list[SimNode]:
         if by is not None:

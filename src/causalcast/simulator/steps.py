@@ -1,7 +1,7 @@
 """Steps of simulated nodes: what one asks for happens when it is over, the disk first.
 
-This half of the world knows nodes, time, timers, disks and the trace; `linked_world` adds the
-network, `simulation` the faults and the loop.
+This part of the world knows nodes, time, timers, disks and the trace; `living_world` adds what can
+happen to a node, `linked_world` the network, `simulation` the faults of links and the loop.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from causalcast.core.effects import (
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Invariant
 from causalcast.core.world import World, is_timer, perform
 from causalcast.simulator.schedule import Event, Schedule
 from causalcast.simulator.sim_node import Entry, Expiry, SimNode
@@ -64,12 +65,15 @@ class SteppingWorld(World):
     def __init__(self, recorder: Recorder, codec: Codec, sync_us: int, tick_us: int) -> None:
         self.now = 0
         self.nodes: list[SimNode] = []
+        self.messages_handled = 0
         self.schedule = Schedule(tick_us)
         self.recorder = recorder
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.out = Outbox()
         self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
+        self.invariants: list[Invariant] = []  # must hold after every step
+        self.broken: list[str] = []  # those that did not, and where
         self._sync_us = sync_us
         self.out.tells_duplicates = recorder.wants[DUPLICATE]
 
@@ -100,6 +104,16 @@ class SteppingWorld(World):
                 self._make_durable(node, self._take_entry(publication))
             perform(effects, node.me, self)  # starts no step, so nothing is added meanwhile
         effects.clear()
+        if self.invariants:
+            self._check_invariants(node)
+
+    def _check_invariants(self, node: SimNode) -> None:
+        for invariant in self.invariants:
+            if node.up and not invariant(node.stack.multicast):
+                name = invariant.__name__
+                self.count(f"broken.{name}")
+                self.broken.append(f"{name} at node {node.me}")
+                self.recorder.add(node.me, self.now, NOTE, note=f"broken invariant {name}")
 
     def _finish_half(
         self, node: SimNode, publication: Publication | None, effects: list[Effect]

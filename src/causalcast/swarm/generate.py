@@ -7,7 +7,7 @@ travel, who crashes and when. What the protocol does not promise to survive (by 
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causalcast.core.ids import NodeId
@@ -15,34 +15,66 @@ from causalcast.core.spec import ProtocolSpec
 
 UNTIL_MS = 1500
 CALM_MS = 30_000
+SIZES = (2, 3, 4, 5, 6, 8, 10, 13)
+
+
+# What the drawn faults are called when they fire, and which of them only a tolerant protocol gets.
+HARMLESS_KINDS = ("pause", "delay", "suspect", "join_group", "leave_group")
+HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition", "lost_in_crash")
+LOSSY_KINDS = ("loss", "duplication")
+TIMED_KINDS = ("pause", "delay", "partition")  # a director has no clock for these
 
 
 def random_scenario(
-    spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str = ""
+    spec: ProtocolSpec,
+    seed: int,
+    options: Mapping[str, Any],
+    overlay: str = "",
+    beyond: bool = False,
 ) -> str:
     """The text of a scenario for `spec`; the same seed gives the same text.
 
-    `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs.
+    `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs. `beyond` also
+    draws faults that the protocol does not promise to survive.
     """
-    return _Draw(spec, seed, options, overlay or spec.needs.overlay).scenario()
+    draw = Draw(spec, seed, options, overlay)
+    draw.beyond = beyond
+    return draw.scenario()
 
 
-class _Draw:
-    """One scenario in the making."""
+def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool) -> list[str]:
+    """The kinds of faults that a campaign of many seeds must have seen."""
+    kinds = list(HARMLESS_KINDS)
+    if spec.tolerates is not None or beyond:
+        kinds += HARD_KINDS
+    if spec.needs.links == "any":
+        kinds += LOSSY_KINDS
+    return [kind for kind in kinds if by != "adversary" or kind not in TIMED_KINDS]
+
+
+class Draw:
+    """One scenario in the making; also who and where, for those who decide the rest themselves."""
 
     def __init__(
-        self, spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str
+        self,
+        spec: ProtocolSpec,
+        seed: int,
+        options: Mapping[str, Any],
+        overlay: str = "",
+        sizes: Sequence[int] = SIZES,
     ) -> None:
         self.spec = spec
-        self.overlay = overlay
+        self.overlay = overlay or spec.needs.overlay
         self.seed = seed
         self.options = options
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
-        self.nodes = self.rng.choice([2, 3, 4, 5, 6, 8, 10, 13])
+        self.beyond = False
+        self.nodes = self.rng.choice(sizes)
         self.edges = self._graph()
 
     def scenario(self) -> str:
-        groups = self._groups()
+        """The text of the scenario."""
+        groups = self.groups()
         tables: list[tuple[str, dict[str, Any]]] = [
             ("options", dict(self.options)),
             ("overlay", {"kind": "edges", "nodes": self.nodes, "edges": self.edges}),
@@ -89,7 +121,8 @@ class _Draw:
             network["duplication"] = rng.choice([0.0, 0.0, 0.05, 0.3])
         return network
 
-    def _groups(self) -> dict[str, Any]:
+    def groups(self) -> dict[str, Any]:
+        """Groups that overlap, by name."""
         groups: dict[str, Any] = {"all": "*"}
         for name in ("left", "right", "few")[: self.rng.randrange(4)]:
             size = self.rng.randint(1, self.nodes)
@@ -112,7 +145,7 @@ class _Draw:
     def _faults(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         faults = self._pauses() + self._slow_links() + self._group_changes(groups)
         faults += self._suspicions()
-        if self.spec.tolerates is not None:
+        if self.spec.tolerates is not None or self.beyond:
             faults += self._crashes()
             faults += self._cuts()
         return faults

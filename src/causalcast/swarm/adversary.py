@@ -1,0 +1,314 @@
+"""A director that looks at the nodes and does what hurts.
+
+Random schedules seldom build the long chains of causes over slow links, jumps and crashes that
+break protocols. This one prefers to: answer at the node that delivered last, so that publications
+form chains; keep a cause from somebody until its effect is there; let new publications overtake
+old ones; keep most links slow for a while; let a node suspect everybody between it and a far one;
+crash a node while it has something in flight, has the last copy of a publication, holds something
+back, or is in the middle of a step or a handshake. It stays within what the protocol promises to
+survive. Every step is written down before it happens, so the run can be repeated from the list.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Publication
+from causalcast.core.spec import ProtocolSpec
+from causalcast.core.topology import Topology
+from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.directed_world import LOST, Way
+from causalcast.simulator.director import Step, text_of
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import Draw, toml_text
+
+SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)
+FEWEST_STEPS, MOST_STEPS = 20, 120
+MOST_PUBLICATIONS = 8
+SLOW_SHARE = 0.6  # of all links, at any time
+RACE_STEPS = 15  # so long an effect may take to overtake its cause
+
+Tactic = Callable[[], list[Step]]
+
+
+class Adversary:
+    """Directs one run from one seed."""
+
+    def __init__(self, run: DirectedRun, rng: random.Random, beyond: bool) -> None:
+        self.run = run
+        self._beyond = beyond  # what the protocol promises to survive
+        self.steps: list[Step] = []
+        self._rng = rng
+        self._world = run.simulation
+        self._spec = run.scenario.blueprint.protocol
+        self._topology = run.scenario.blueprint.topology
+        self._groups = run.scenario.blueprint.groups.names
+        self._publications = rng.randint(2, MOST_PUBLICATIONS)
+        self._slow: dict[Way, None] = {}
+        self._last = NodeId(rng.randrange(len(self._world.nodes)))  # who delivered last
+        self._newest = -1  # what it delivered
+        self._race: tuple[NodeId, int] | None = None  # who must not get which message for now
+        self._race_ends = 0  # at this many steps
+        self._age: dict[int, int] = {}  # publications in the order of their first delivery
+        self._holders: dict[int, dict[NodeId, None]] = {}  # who was ever handed which publication
+        self._world.listener = self._on_delivery
+        self._tactics = self._choose_tactics()
+        self._redraw_slow_links()
+
+    def play(self) -> None:
+        """Direct until enough has happened, then let everything come to rest."""
+        for _ in range(self._rng.randint(FEWEST_STEPS, MOST_STEPS)):
+            if self._rng.random() < 0.05:
+                self._redraw_slow_links()
+            for step in self._pick():
+                self.steps.append(step)  # before it happens: it may be the last
+                self.run.director.do(step)
+        self.run.complete()
+
+    def _choose_tactics(self) -> list[tuple[float, Tactic]]:
+        tactics: list[tuple[float, Tactic]] = [
+            (14, self._publish),
+            (50, self._arrive),
+            (5, self._expire),
+            (12, self._open_jump),
+            (6, self._trust),
+            (1, self._change_group),
+        ]
+        if self._spec.tolerates is not None or self._beyond:
+            tactics += [
+                (3, self._crash),
+                (1, self._crash_in_step),
+                (6, self._recover),
+                (2, self._compact),
+                (2, self._cut),
+                (3, self._heal),
+            ]
+        if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
+            tactics += [(3, self._lose), (3, self._double)]
+        return tactics
+
+    def _pick(self) -> list[Step]:
+        weights = [weight for weight, _ in self._tactics]
+        tactics = [tactic for _, tactic in self._tactics]
+        return self._rng.choices(tactics, weights)[0]()
+
+    # What hurts
+
+    def _publish(self) -> list[Step]:
+        if self._publications == 0:
+            return self._arrive()
+        node = self._last if self._rng.random() < 0.7 else self._some_node()
+        if not self._world.nodes[node].up:
+            return []
+        self._publications -= 1
+        if node == self._last and self._rng.random() < 0.7:
+            self._start_race()
+        return [("publish", node, self._rng.choice(self._groups))]
+
+    def _start_race(self) -> None:
+        """Somebody who lacks what is being answered shall get the answer first."""
+        has = self._holders.get(self._newest, {})
+        lacking = [node.me for node in self._world.nodes if node.up and node.me not in has]
+        if lacking:
+            self._race = (self._rng.choice(lacking), self._newest)
+            self._race_ends = len(self.steps) + RACE_STEPS
+
+    def _is_kept_back(self, way: Way, index: int) -> bool:
+        if self._race is None or len(self.steps) > self._race_ends:
+            return False
+        return self._race == (way[1], self._world.queues[way][index].message)
+
+    def _arrive(self) -> list[Step]:
+        ways = [way for way in self._world.queues if not self._is_kept_back(way, 0)]
+        fast = [way for way in ways if way not in self._slow]
+        if fast and self._rng.random() < 0.9:
+            ways = fast
+        if not ways:
+            return self._expire()
+        if self._rng.random() < 0.5:
+            way = max(ways, key=self._novelty)
+        else:
+            way = self._rng.choice(ways)
+        return [("arrive", *way, *self._index(way))]
+
+    def _novelty(self, way: Way) -> tuple[int, int]:
+        """Jumps over a node first, then publications that nobody has been handed for long."""
+        message = self._world.queues[way][0].message
+        sender, to = self._place(way[0]), self._place(way[1])
+        jump = to not in self._topology.neighbours[sender]
+        return int(jump), self._age.get(message, len(self._age)) if message >= 0 else -1
+
+    def _index(self, way: Way) -> tuple[int, ...]:
+        queue = self._world.queues[way]
+        if self.run.scenario.network.fifo or self._rng.random() < 0.7:
+            return ()
+        index = self._rng.randrange(len(queue))
+        kept_back = queue[index].layer == LOST or self._is_kept_back(way, index)
+        return () if kept_back else (index,)
+
+    def _expire(self) -> list[Step]:
+        timers = [
+            (node.me, key) for node in self._world.nodes if node.up for key in sorted(node.timers)
+        ]
+        if not timers:
+            return []
+        me, (_, name, subject) = self._rng.choice(timers)
+        return [("expire", me, name, subject)]
+
+    def _open_jump(self) -> list[Step]:
+        """Let a node suspect everybody between it and a far one."""
+        start = self._last if self._rng.random() < 0.5 else self._some_node()
+        if not self._world.nodes[start].up:
+            return []
+        distances = self._topology.distances(self._place(start), 4)
+        far = [node for node, hops in distances.items() if hops >= 2]
+        if not far:
+            return []
+        path = _path(self._topology, self._place(start), self._rng.choice(far))
+        return [("suspect", start, between) for between in path[1:-1]]
+
+    def _trust(self) -> list[Step]:
+        suspicions = list(self._world.suspicions)
+        return [("trust", *self._rng.choice(suspicions))] if suspicions else []
+
+    def _crash(self) -> list[Step]:
+        victims = [victim for victim in self._victims() if self._may_fall(victim)]
+        if not victims:
+            return []
+        keep = self._rng.choice([0.0, 0.0, 0.5, 1.0])
+        return [("crash", self._rng.choice(victims), keep)]
+
+    def _victims(self) -> list[NodeId]:
+        """Those whose fall hurts most now: the last copy, messages in flight, a handshake."""
+        senders = [way[0] for way in self._world.queues]
+        kind = self._rng.randrange(4)
+        if kind == 0:
+            flying = [
+                (way[0], item.message)
+                for way, queue in self._world.queues.items()
+                for item in queue
+                if item.message >= 0
+            ]
+            last = [who for who, message in flying if len(self._holders.get(message, {})) == 1]
+            return last or senders
+        if kind == 1:
+            return senders
+        if kind == 2:
+            greeting = [
+                way[1]
+                for way, queue in self._world.queues.items()
+                if any(item.message < 0 for item in queue)
+            ]
+            return greeting or senders
+        return [who for who, _ in self._world.held] or [self._some_node()]
+
+    def _crash_in_step(self) -> list[Step]:
+        """In the middle of the step that the next item leads to."""
+        ways = [way for way in self._world.queues if self._may_fall(way[1])]
+        if not ways:
+            return []
+        way = self._rng.choice(ways)
+        return [("crash_in_step", way[1], self._rng.randrange(5)), ("arrive", *way)]
+
+    def _recover(self) -> list[Step]:
+        down = [node.me for node in self._world.nodes if not node.up and not node.left]
+        return [("recover", self._rng.choice(down))] if down else []
+
+    def _compact(self) -> list[Step]:
+        """A snapshot, and a crash that makes the node live from it."""
+        holding = [who for who, _ in self._world.held]
+        node = self._rng.choice(holding) if holding else self._some_node()
+        steps: list[Step] = [("compact", node)]
+        if self._may_fall(node):
+            steps.append(("crash", node, 1.0))
+        return steps
+
+    def _cut(self) -> list[Step]:
+        ways = list(self._world.queues)
+        return [("cut", *self._rng.choice(ways))] if ways else []
+
+    def _heal(self) -> list[Step]:
+        cuts = list(self._world.cuts)
+        return [("heal", *self._rng.choice(cuts))] if cuts else []
+
+    def _lose(self) -> list[Step]:
+        ways = list(self._world.queues)
+        return [("lose", *self._rng.choice(ways))] if ways else []
+
+    def _double(self) -> list[Step]:
+        ways = list(self._world.queues)
+        return [("double", *self._rng.choice(ways))] if ways else []
+
+    def _change_group(self) -> list[Step]:
+        verb = self._rng.choice(["join", "leave"])
+        return [(verb, self._some_node(), self._rng.choice(self._groups))]
+
+    # Small things
+
+    def _on_delivery(self, node: NodeId, publication: Publication) -> None:
+        self._last = node
+        self._newest = publication.id
+        self._age.setdefault(publication.id, len(self._age))
+        self._holders.setdefault(publication.id, {})[node] = None
+
+    def _redraw_slow_links(self) -> None:
+        nodes = range(len(self._world.nodes))
+        ways = [(NodeId(a), NodeId(b)) for a in nodes for b in nodes if a != b]
+        self._slow = {way: None for way in ways if self._rng.random() < SLOW_SHARE}
+
+    def _may_fall(self, victim: NodeId) -> bool:
+        """Whether the protocol promises to survive it, with all that are down already."""
+        if self._beyond:
+            return self._world.nodes[victim].up
+        down = [n.place for n in self._world.nodes if not n.up and not n.left]
+        seed = str(self.run.scenario.seed)
+        place = self._place(victim)
+        return self._world.nodes[victim].up and self.run.scenario.blueprint.tolerates(
+            [*down, place], seed
+        )
+
+    def _some_node(self) -> NodeId:
+        return NodeId(self._rng.randrange(len(self._world.nodes)))
+
+    def _place(self, node: NodeId) -> NodeId:
+        return self._world.nodes[node].place
+
+
+def draw_stage(
+    spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str = ""
+) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Head and tables of a scenario without steps: who is there, and how links behave."""
+    draw = Draw(spec, seed, options, overlay, SIZES)
+    head = {"protocol": spec.name, "seed": seed, "steps": []}
+    fifo = spec.needs.links == "fifo" or draw.rng.random() < 0.5
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", dict(options)),
+        ("overlay", {"kind": "edges", "nodes": draw.nodes, "edges": draw.edges}),
+        ("network", {"fifo": fifo}),
+        ("groups", draw.groups()),
+        ("calm", {"recover_all": True}),
+    ]
+    return head, tables
+
+
+def with_steps(
+    head: dict[str, Any], tables: list[tuple[str, dict[str, Any]]], steps: list[Step]
+) -> str:
+    """The scenario as text, its steps with it."""
+    return toml_text({**head, "steps": [text_of(step) for step in steps]}, tables)
+
+
+def prepare_adversary(scenario: Scenario, level: str, beyond: bool = False) -> Adversary:
+    """An adversary on the stage of a scenario, its choices drawn from the scenario's seed."""
+    rng = random.Random(f"adversary/{scenario.blueprint.protocol.name}/{scenario.seed}")
+    return Adversary(DirectedRun(scenario, level), rng, beyond)
+
+
+def _path(topology: Topology, start: NodeId, end: NodeId) -> list[NodeId]:
+    """A shortest path, both ends included."""
+    distance = topology.distances(end, len(topology.neighbours))
+    path = [start]
+    while path[-1] != end:
+        path.append(min(topology.neighbours[path[-1]], key=lambda node: distance[node]))
+    return path

@@ -1,0 +1,113 @@
+"""One trial: a scenario is run, and everything that was promised is checked.
+
+Judged are the promises of the protocol by the independent judge, its invariants after every step,
+what must hold at rest, and that no automaton raises an exception.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from causalcast.core.spec import ProtocolSpec
+from causalcast.errors import TraceError
+from causalcast.judge import Judgement, judge
+from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.runner import ScenarioRun, prepare
+from causalcast.simulator.scenario import Scenario
+from causalcast.trace.run_folder import Run
+from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
+
+NO_EXCEPTION = "no_exception"  # an automaton raised one
+INVARIANT = "invariant"  # one of SPEC.invariants did not hold after a step
+AT_REST = "at_rest"  # one of SPEC.at_rest did not hold when all was quiet
+# Beyond what a protocol tolerates it may stop, but must not do anything wrong.
+SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
+OWN_PROPERTIES = (NO_EXCEPTION, INVARIANT, AT_REST)
+PROPERTIES = (*GUARANTEES, *OWN_PROPERTIES)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A property that did not hold, and the first place that shows it."""
+
+    property: str
+    detail: str
+
+
+@dataclass
+class Trial:
+    """What came of one scenario."""
+
+    text: str
+    problems: list[Problem]
+    fired: dict[str, int] = field(default_factory=dict)
+    logical_us: int = 0
+    run: Run | None = None
+
+    def broken(self) -> set[str]:
+        """The names of the properties that did not hold."""
+        return {problem.property for problem in self.problems}
+
+
+def try_scenario(scenario: Scenario, check: Sequence[str] = (), level: str = "deliveries") -> Trial:
+    """Run a scenario and judge it; `check` names properties instead of what is promised."""
+    running = prepare(scenario, level)
+    return try_run(running, running.run, check)
+
+
+def try_run(
+    running: ScenarioRun | DirectedRun, let_it_happen: Callable[[], None], check: Sequence[str] = ()
+) -> Trial:
+    """Let a prepared run happen and judge it."""
+    spec = running.scenario.blueprint.protocol
+    world = running.simulation
+    world.invariants = list(spec.invariants)
+    raised = ""
+    try:
+        let_it_happen()
+    except Exception as error:  # whatever a protocol raises is a finding, not our failure
+        raised = f"{type(error).__name__}: {error}"
+    trial = Trial(running.scenario.text, [], dict(world.fired), world.now)
+    if raised:
+        trial.problems.append(Problem(NO_EXCEPTION, raised))
+        return _only(trial, check)
+    trial.run = running.result()
+    trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]
+    if trial.run.header.complete and all(node.up or node.left for node in world.nodes):
+        trial.problems += _unrest(running, spec)
+    try:
+        trial.problems += _violations(judge(trial.run), check or promised(spec))
+    except TraceError as error:  # two publications with one number, and the like
+        trial.problems.append(Problem("no_creation", str(error)))
+    return _only(trial, check)
+
+
+def promised(spec: ProtocolSpec) -> list[str]:
+    """What a protocol promises, in the names of the judge."""
+    return [WEAKER_FORMS.get(guarantee, guarantee) for guarantee in spec.guarantees]
+
+
+def _unrest(running: ScenarioRun | DirectedRun, spec: ProtocolSpec) -> list[Problem]:
+    return [
+        Problem(AT_REST, f"{rule.__name__} at node {node.me}")
+        for rule in spec.at_rest
+        for node in running.simulation.nodes
+        if node.up and not rule(node.stack.multicast)
+    ][:1]
+
+
+def _violations(found: Judgement, properties: Sequence[str]) -> list[Problem]:
+    problems = []
+    for name in properties:
+        if name not in GUARANTEES:
+            continue
+        if found.violations[name]:
+            problems.append(Problem(name, str(found.violations[name][0])))
+        elif name in found.pending:
+            problems.append(Problem(name, "it was still pending at the end"))
+    return problems
+
+
+def _only(trial: Trial, check: Sequence[str]) -> Trial:
+    if check:
+        trial.problems = [problem for problem in trial.problems if problem.property in check]
+    return trial

@@ -1,0 +1,342 @@
+"""Planted bugs of `vector_clock_broadcast`, of the parts it is made of, and of the world below."""
+
+from causalcast.core import MessageId, NodeId, Outbox, Publication
+from causalcast.core.effects import Deliver, Effect
+from causalcast.core.ids import message_id, number_of, origin_of
+from causalcast.core.message import Message
+from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
+from causalcast.parts.duplicate_filter import DuplicateFilter
+from causalcast.parts.reliable_sending import Have, Neighbour, ReliableSending
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.protocols.vector_clock_broadcast import Delivered, Stamped, VectorClockBroadcast
+from causalcast.simulator.living_world import LivingWorld
+from causalcast.simulator.sim_node import SimNode
+from causalcast.simulator.steps import DELIVER, SteppingWorld
+from causalcast.swarm.mutant import Mutant, Patch
+from causalcast.trace.recorder import NONE
+
+_missing = CausalDelivery._missing
+_arrive = CausalDelivery.arrive
+_accept = ReliableSending.accept
+
+
+def publish_without_causes(
+    self: VectorClockBroadcast, publication: Publication, out: Outbox
+) -> None:
+    self._accept(Stamped(publication, {}), self.me, out)
+
+
+def publish_for_others(self: VectorClockBroadcast, publication: Publication, out: Outbox) -> None:
+    needs = dict(self.delivery.delivered)
+    needs.pop(self.me, None)
+    if self.sending.accept(Stamped(publication, needs), self.me, out):
+        self.delivery._count(publication)
+
+
+def missing_of_own_origin_only(self: CausalDelivery, held: Held) -> MessageId:
+    return _missing(self, Held(held.publication, {}))
+
+
+def missing_of_others_only(self: CausalDelivery, held: Held) -> MessageId:
+    for node, count in held.needs.items():
+        if self.delivered.get(node, 0) < count:
+            return message_id(node, count)
+    return NOTHING
+
+
+def missing_one_less(self: CausalDelivery, held: Held) -> MessageId:
+    """The comparison is off by one: the very last cause is not waited for."""
+    less = {node: count - 1 for node, count in held.needs.items()}
+    return _missing(self, Held(held.publication, less))
+
+
+def arrive_alone(
+    self: CausalDelivery, publication: Publication, needs: VectorClock
+) -> list[Publication]:
+    return _arrive(self, publication, needs)[:1]
+
+
+def arrive_and_free_all(
+    self: CausalDelivery, publication: Publication, needs: VectorClock
+) -> list[Publication]:
+    """Whoever waited for one cause is delivered, whatever else it lacks."""
+    held = Held(publication, needs)
+    missing = _missing(self, held)
+    if missing != NOTHING:
+        self._hold(held, missing)
+        return []
+    self._count(publication)
+    ready = [publication]
+    for delivered in ready:
+        for waiting in self._waiting.pop(delivered.id, []):
+            del self._waits_for[waiting.publication.id]
+            self._count(waiting.publication)
+            ready.append(waiting.publication)
+    return ready
+
+
+def add_off_by_one(self: DuplicateFilter, message: MessageId) -> bool:
+    origin, number = origin_of(message), number_of(message)
+    if number == self.counts.get(origin, 0) and number > 0:
+        return True
+    return _add(self, message)
+
+
+_add = DuplicateFilter.add
+
+
+def add_beyond_closes_gap(self: DuplicateFilter, origin: NodeId, number: int) -> bool:
+    self.counts[origin] = number
+    return True
+
+
+def accept_without_record(
+    self: ReliableSending, message: Message, sender: NodeId, out: Outbox
+) -> bool:
+    before = len(out.records)
+    new = _accept(self, message, sender, out)
+    del out.records[before:]
+    return new
+
+
+def accept_without_spreading(
+    self: ReliableSending, message: Message, sender: NodeId, out: Outbox
+) -> bool:
+    self.direct = True  # only the origin sends
+    return _accept(self, message, sender, out)
+
+
+def repeat_nothing(self: ReliableSending, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
+    return
+
+
+def acknowledge_the_highest(
+    self: ReliableSending, peer: NodeId, neighbour: Neighbour, out: Outbox
+) -> None:
+    counts: dict[NodeId, int] = {}
+    for identity in neighbour.to_acknowledge:
+        origin = origin_of(identity)
+        counts[origin] = max(counts.get(origin, 0), number_of(identity))
+    neighbour.to_acknowledge = {}
+    out.send(peer, Have(counts, [], False, False))
+
+
+def greet_and_send_nothing(
+    self: ReliableSending, sender: NodeId, message: Message, out: Outbox
+) -> None:
+    neighbour = self.neighbours[sender]
+    assert isinstance(message, Have)
+    self._learn(neighbour, message)
+    if message.all_of_it:
+        neighbour.heard = True
+    if message.answer:
+        self._tell_all(sender, neighbour, out)
+
+
+def forget_what_one_has(self: ReliableSending, origin: NodeId) -> None:
+    if self._kept:
+        anywhere = max(n.has.counts.get(origin, 0) for n in self.neighbours.values())
+        for identity in [i for i in self._kept if origin_of(i) == origin]:
+            if number_of(identity) <= anywhere:
+                del self._kept[identity]
+
+
+def keep_for_ever(self: ReliableSending, origin: NodeId) -> None:
+    return
+
+
+def recover_nothing(self: VectorClockBroadcast, records: list[Message], out: Outbox) -> None:
+    return
+
+
+def recover_without_the_held(
+    self: VectorClockBroadcast, records: list[Message], out: Outbox
+) -> None:
+    for record in records:
+        if isinstance(record, Delivered):
+            self.delivery.delivered = dict(record.counts)
+        else:
+            accepted = self.sending.restore(record)
+            if not isinstance(accepted, Stamped) or self._was_delivered(accepted):
+                continue
+            if self.delivery._missing(Held(accepted.publication, accepted.needs)) == NOTHING:
+                self.delivery._count(accepted.publication)
+
+
+def snapshot_without_the_held(self: VectorClockBroadcast) -> list[Message]:
+    return [Delivered(dict(self.delivery.delivered)), *self.sending.snapshot([])]
+
+
+def forget_the_last_number(self: SimNode) -> None:
+    _forget_volatile(self)
+    if self.disk.published > 0:
+        self.published = self.disk.published - 1
+
+
+_forget_volatile = SimNode.forget_volatile
+
+
+def deliver_to_everybody(self: SteppingWorld, node: NodeId, effect: Deliver) -> None:
+    publication = effect.publication
+    size = len(publication.body)
+    self.recorder.add(node, self.now, DELIVER, publication.id, publication.group, NONE, size)
+
+
+def crash_without_the_entry(
+    self: SteppingWorld, node: SimNode, publication: Publication | None, effects: list[Effect]
+) -> None:
+    """What a step sends and delivers becomes visible, and then its entry is lost."""
+    from causalcast.core.world import perform
+
+    self.out.records.clear()
+    perform(effects, node.me, self)
+    self.count("crash_in_step")
+    self.crash(node.me, 1.0)
+
+
+def compact_to_nothing(self: LivingWorld, me: NodeId) -> None:
+    if self.nodes[me].up:
+        self.count("compact")
+        self.nodes[me].disk.records = []
+
+
+MUTANTS = [
+    Mutant(
+        "causes_not_sent",
+        "a publication carries what its origin had delivered",
+        ["causal_order"],
+        [Patch(VectorClockBroadcast, "on_publish", publish_without_causes)],
+    ),
+    Mutant(
+        "causes_not_checked",
+        "a publication waits for its causes",
+        ["causal_order"],
+        [Patch(CausalDelivery, "_missing", missing_of_own_origin_only)],
+    ),
+    Mutant(
+        "last_cause_not_checked",
+        "it waits for the last of its causes too",
+        ["causal_order"],
+        [Patch(CausalDelivery, "_missing", missing_one_less)],
+    ),
+    Mutant(
+        "own_slot_not_checked",
+        "it waits for the earlier ones of its origin",
+        ["fifo_order", "causal_order", "invariant"],
+        [Patch(CausalDelivery, "_missing", missing_of_others_only)],
+    ),
+    Mutant(
+        "held_not_re_examined",
+        "a delivery frees what waited for it",
+        ["agreement", "fifo_order"],
+        [Patch(CausalDelivery, "arrive", arrive_alone)],
+    ),
+    Mutant(
+        "held_freed_too_early",
+        "what is freed is looked at again for other causes",
+        ["causal_order", "invariant"],
+        [Patch(CausalDelivery, "arrive", arrive_and_free_all)],
+    ),
+    Mutant(
+        "own_not_delivered",
+        "a publisher that is a member delivers its own",
+        ["validity"],
+        [Patch(VectorClockBroadcast, "on_publish", publish_for_others)],
+    ),
+    Mutant(
+        "duplicate_filter_off_by_one",
+        "a further copy is recognised",
+        ["no_duplication"],
+        [Patch(DuplicateFilter, "add", add_off_by_one)],
+    ),
+    Mutant(
+        "gap_taken_for_seen",
+        "what lies before a gap is still missing",
+        ["agreement", "at_rest", "no_exception"],
+        [Patch(DuplicateFilter, "_add_beyond", add_beyond_closes_gap)],
+    ),
+    Mutant(
+        "accepted_not_persisted",
+        "what was accepted survives a crash",
+        ["no_duplication", "agreement", "at_rest"],
+        [Patch(ReliableSending, "accept", accept_without_record)],
+    ),
+    Mutant(
+        "not_passed_on",
+        "every node passes publications on",
+        ["agreement", "at_rest"],
+        [Patch(ReliableSending, "accept", accept_without_spreading)],
+    ),
+    Mutant(
+        "never_repeated",
+        "what is not acknowledged is sent again",
+        ["agreement", "at_rest"],
+        [Patch(ReliableSending, "_repeat", repeat_nothing)],
+    ),
+    Mutant(
+        "acknowledged_over_a_gap",
+        "an acknowledgement stops at the first gap",
+        ["agreement", "at_rest"],
+        [Patch(ReliableSending, "_acknowledge", acknowledge_the_highest)],
+    ),
+    Mutant(
+        "no_catching_up",
+        "who comes back gets what it lacks",
+        ["agreement", "at_rest"],
+        [Patch(ReliableSending, "on_message", greet_and_send_nothing)],
+    ),
+    Mutant(
+        "forgotten_too_early",
+        "a message is kept until every neighbour has it",
+        ["agreement", "no_exception"],
+        [Patch(ReliableSending, "_forget", forget_what_one_has)],
+    ),
+    Mutant(
+        "never_forgotten",
+        "a message that every neighbour has is forgotten",
+        ["at_rest"],
+        [Patch(ReliableSending, "_forget", keep_for_ever)],
+    ),
+    Mutant(
+        "recovered_empty",
+        "a node comes back with what it persisted",
+        ["no_duplication", "agreement", "at_rest", "validity"],
+        [Patch(VectorClockBroadcast, "on_recover", recover_nothing)],
+    ),
+    Mutant(
+        "held_not_recovered",
+        "what was held at a crash is held again",
+        ["agreement", "at_rest"],
+        [Patch(VectorClockBroadcast, "on_recover", recover_without_the_held)],
+    ),
+    Mutant(
+        "held_not_in_snapshot",
+        "a snapshot contains what is held",
+        ["agreement", "at_rest"],
+        [Patch(VectorClockBroadcast, "snapshot", snapshot_without_the_held)],
+    ),
+    Mutant(
+        "snapshot_lost",
+        "compaction replaces records, it does not drop them",
+        ["no_duplication", "agreement", "at_rest"],
+        [Patch(LivingWorld, "compact", compact_to_nothing)],
+    ),
+    Mutant(
+        "number_used_again",
+        "a number that was used is never used again",
+        ["no_creation"],
+        [Patch(SimNode, "forget_volatile", forget_the_last_number)],
+    ),
+    Mutant(
+        "group_filter_dropped",
+        "only members deliver",
+        ["no_creation"],
+        [Patch(SteppingWorld, "deliver", deliver_to_everybody)],
+    ),
+    Mutant(
+        "spoken_before_persisted",
+        "nothing is visible before its entry is durable",
+        ["no_duplication", "agreement", "no_creation"],
+        [Patch(SteppingWorld, "_finish_half", crash_without_the_entry)],
+    ),
+]

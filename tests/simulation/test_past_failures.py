@@ -7,7 +7,7 @@ import pytest
 from causalcast.judge import judge
 from causalcast.protocols.locamu import Locamu
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.runner import prepare
 from causalcast.simulator.scenario import Scenario
 from causalcast.trace.schema import WEAKER_FORMS
 
@@ -16,7 +16,7 @@ FAILURES = sorted((Path(__file__).parent / "past_failures").glob("*.toml"))
 
 @pytest.mark.parametrize("path", FAILURES, ids=lambda path: path.stem)
 def test_it_does_not_fail_again(path: Path) -> None:
-    running = ScenarioRun(Scenario.read(path), "messages")
+    running = prepare(Scenario.read(path), "messages")
     running.run()
     found = judge(running.result())
     for guarantee in running.scenario.blueprint.protocol.guarantees:

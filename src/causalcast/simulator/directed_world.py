@@ -250,6 +250,8 @@ class DirectedWorld(LivingWorld):
             self.live.pop(stale, None)
             other.stack.lose_link(me, stale, "broken", self.out)
             self.finish(other, None)
+            self._dial(me, to)  # unless it crashed in that very step
+            return
         self.live[link] = None
         self.links[to][me] = link
         self.links[me][to] = link

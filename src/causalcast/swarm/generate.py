@@ -221,15 +221,18 @@ class Draw:
         ]
 
     def _group_changes(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
-        return [
-            {
-                "at_ms": self.rng.randrange(UNTIL_MS),
-                "kind": self.rng.choice(["join", "leave"]),
-                "node": NodeId(self.rng.randrange(self.nodes)),
-                "group": self.rng.choice(list(groups)),
-            }
-            for _ in self._some(3)
-        ]
+        return [self._group_change(groups) for _ in self._some(4)]
+
+    def _group_change(self, groups: dict[str, Any]) -> dict[str, Any]:
+        """Mostly somebody who is not a member joins; who was one may come back."""
+        group = self.rng.choice(list(groups))
+        kind = self.rng.choice(["join", "join", "leave"])
+        node = self.rng.randrange(self.nodes)
+        if kind == "join" and group != "all" and self.rng.random() < 0.8:
+            outside = [n for n in range(self.nodes) if n not in groups[group]]
+            node = self.rng.choice(outside) if outside else node
+        at_ms = self.rng.randrange(UNTIL_MS)
+        return {"at_ms": at_ms, "kind": kind, "node": NodeId(node), "group": group}
 
 
 def toml_text(head: dict[str, Any], tables: list[tuple[str, dict[str, Any]]]) -> str:

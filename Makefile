@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format bench compile clean help
+.PHONY: demo test test-fast lint format nightly mutants bench compile clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
 	@echo "make test      everything the tests need, then the whole test suite"
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
+	@echo "make nightly   50,000 schedules per causal protocol"
+	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make bench     the simulator's speed beside a plain loop"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
 
@@ -32,6 +34,17 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+NIGHTLY_SEEDS ?= 50000
+CAUSAL = from causalcast.registry import *; print(*(p for p in protocol_names() if "causal_order" in find_protocol(p).guarantees))
+
+nightly: $(VENV)/.demo
+	@set -e; for protocol in $$($(BIN)/python -c '$(CAUSAL)'); do \
+		$(BIN)/causalcast swarm --protocol $$protocol --seeds 0..$(NIGHTLY_SEEDS); \
+	done
+
+mutants: $(VENV)/.demo
+	$(BIN)/python tests/mutants/mutant_table.py
 
 bench: compile
 	$(BIN)/python benchmarks/run.py

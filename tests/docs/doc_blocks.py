@@ -48,7 +48,7 @@ def blocks_of(document: str) -> Iterator[Block]:
 def script_of(block: Block) -> str:
     """The block as a bash script that fails where a command has another exit code than it says."""
     lines = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
-    for line in block.text.splitlines():
+    for line in block.text.replace("\\\n", "").splitlines():
         expected = _EXIT_CODE.match(line)
         if expected is None:
             lines.append(line)

@@ -11,10 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from causalcast.core import outbox
-from causalcast.registry import find_protocol
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
-from causalcast.swarm.generate import random_scenario
+from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.trace.run_folder import Run
 
 
@@ -33,8 +32,10 @@ def main() -> None:
     protocol, first, last, *files = sys.argv[1:]
     print("interpreted" if outbox.__file__.endswith(".py") else "compiled")
     for seed in range(int(first), int(last)):
-        text = random_scenario(find_protocol(protocol), seed, {})
-        print(seed, trace_hash(simulate(Scenario(text, str(seed), protocol=protocol), "full")))
+        for by in ("random", "adversary"):
+            trial = try_seed(Plan(protocol, by=by), seed, "full")
+            assert trial.run is not None
+            print(seed, by, trace_hash(trial.run))
     for file in files:
         print(file, trace_hash(simulate(Scenario.read(Path(file)), "full")))
 

@@ -22,6 +22,7 @@ from causalcast.version import VERSION
 COMMANDS: dict[str, str] = {
     "simulate": "causalcast.cli.simulate",
     "swarm": "causalcast.cli.swarm",
+    "explore": "causalcast.cli.explore",
     "protocols": "causalcast.cli.list_protocols",
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",

@@ -20,6 +20,7 @@ from causalcast.core.effects import (
     StartTimer,
 )
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
+from causalcast.core.message import Publication
 from causalcast.simulator.living_world import LivingWorld
 from causalcast.simulator.sim_node import Expiry, SimNode
 from causalcast.simulator.steps import DROP, RECEIVE, SEND
@@ -57,6 +58,7 @@ class DirectedWorld(LivingWorld):
         self.cuts: dict[Way, None] = {}
         self.suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by a step
         self.held: dict[tuple[NodeId, int], int] = {}  # (who, what) -> the message it waits for
+        self.touched: dict[NodeId, None] = {}  # whoever took a step; emptied by who looks at it
         self._turn_us = turn_us  # how far each turn moves the clock; 0: only timers do
         self._soon: list[Callable[[], None]] = []
         self._traces_messages = recorder.wants[SEND]
@@ -75,6 +77,10 @@ class DirectedWorld(LivingWorld):
         while self.queues:
             self.let_arrive(next(iter(self.queues)), 0)
             self.end_turn()
+
+    def finish(self, node: SimNode, publication: Publication | None) -> None:
+        self.touched[node.me] = None
+        super().finish(node, publication)
 
     # What a director may let happen. Each is one turn; the director makes sure that it can be.
 
@@ -214,6 +220,7 @@ class DirectedWorld(LivingWorld):
 
     def sever(self, node: SimNode, reason: str, keep: float) -> None:
         """What was sent to the node is gone; the other ends hear of it when they come to it."""
+        self.touched[node.me] = None
         for peer, link in self.links[node.me].items():
             if link in self.live:
                 self._break(node.me, peer, link, reason, keep)

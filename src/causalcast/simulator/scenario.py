@@ -119,7 +119,8 @@ class Scenario:
         if self.overridden:  # the file's options are those of the protocol it names
             known = {option.name for option in protocol.options}
             options = {name: value for name, value in options.items() if name in known}
-        given = self._settings(protocol, {**options, **settings}, "options")
+        self.written_options = {**options, **settings}
+        given = self._settings(protocol, self.written_options, "options")
         groups = self._groups(table.table("groups"), topology)
         return Blueprint(
             protocol,

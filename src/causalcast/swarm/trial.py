@@ -71,13 +71,13 @@ def try_run(
         trial.problems.append(Problem(NO_EXCEPTION, raised))
         return _only(trial, check)
     trial.run = running.result()
-    trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]
-    if trial.run.header.complete and all(node.up or node.left for node in world.nodes):
-        trial.problems += _unrest(running, spec)
     try:
         trial.problems += _violations(judge(trial.run), check or promised(spec))
     except TraceError as error:  # two publications with one number, and the like
         trial.problems.append(Problem("no_creation", str(error)))
+    trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]
+    if trial.run.header.complete and all(node.up or node.left for node in world.nodes):
+        trial.problems += _unrest(running, spec)
     return _only(trial, check)
 
 

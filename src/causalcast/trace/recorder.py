@@ -60,6 +60,11 @@ class Recorder:
             if len(self._rows) == _CHUNK_ROWS:
                 self._close_chunk()
 
+    def take(self) -> list[tuple[int, int, int, int, int, int, int, int, int, str | None]]:
+        """The rows added since the last time, which are kept here no longer."""
+        rows, self._rows = self._rows, []
+        return rows
+
     def table(self) -> pa.Table:
         """All rows in the order `node, pos`."""
         self._close_chunk()

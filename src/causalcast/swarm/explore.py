@@ -1,0 +1,335 @@
+"""Every interleaving of a small scenario: nothing is sampled.
+
+The publications of a scenario may happen at any moment, each node's in their order; messages arrive
+in every order their links allow; and as often as the limits say, timers run out, nodes crash and
+come back, suspicions are raised, messages are lost or doubled. States that are equal are expanded
+once. Every new history is judged for safety, and every state in which nothing is left to happen is
+brought to rest and judged for everything that is promised.
+
+Breadth first, so the first counter-example found is one with the fewest steps.
+"""
+
+import hashlib
+import marshal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from causalcast.core.ids import NodeId
+from causalcast.errors import ConfigError, TraceError
+from causalcast.judge import judge
+from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.directed_world import LOST
+from causalcast.simulator.director import Step, text_of
+from causalcast.simulator.run_result import run_of
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.smaller import text_of_scenario
+from causalcast.swarm.trial import AT_REST, INVARIANT, NO_EXCEPTION, SAFETY, Problem, promised
+from causalcast.swarm.world_states import State, WorldStates
+from causalcast.trace.recorder import Recorder
+
+SPENDS = {
+    "expire": "timers",
+    "crash": "crashes",
+    "suspect": "suspicions",
+    "lose": "losses",
+    "double": "duplications",
+}
+
+
+class Limits(NamedTuple):
+    """How often each kind of fault may happen in one run."""
+
+    timers: int = 0
+    crashes: int = 0
+    suspicions: int = 0
+    losses: int = 0
+    duplications: int = 0
+
+
+class Place(NamedTuple):
+    """Where a run stands: the state of the world, what is still to come, what may still happen."""
+
+    state: State
+    to_publish: tuple[tuple[str, ...], ...]  # per node: the groups, in order
+    left: Limits
+
+
+@dataclass
+class Exploration:
+    """What was found."""
+
+    states: int = 0
+    transitions: int = 0
+    final_states: int = 0
+    histories: int = 0
+    depth: int = 0
+    seconds: float = 0.0
+    exhausted: bool = False
+    problem: Problem | None = None
+    steps: list[Step] = field(default_factory=list)
+    text: str = ""
+
+    def proved(self) -> bool:
+        """Every interleaving was seen, and none broke anything."""
+        return self.exhausted and self.problem is None
+
+
+class Explorer:
+    """Walks through all states that a scenario can reach."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        limits: Limits,
+        most_states: int = 10_000_000,
+        most_seconds: float = 3600,
+        check: Sequence[str] = (),
+    ) -> None:
+        """`check` names what is judged instead of what the protocol promises."""
+        self._scenario = scenario
+        self._limits = limits
+        self._most_states = most_states
+        self._most_seconds = most_seconds
+        self._spec = scenario.blueprint.protocol
+        self._promised = tuple(check or promised(self._spec))
+        self._publications = _publications(scenario)
+        text = _as_directed(scenario, [])
+        self._directed = Scenario(text, scenario.where, scenario.protocol_name)
+        self._run = DirectedRun(self._directed, "deliveries", turn_us=0)
+        self._run.simulation.invariants = list(self._spec.invariants)
+        self._states = WorldStates(self._run)
+        self._judged: dict[tuple[int, ...], Problem | None] = {}
+        self._judged_at_rest: dict[tuple[int, ...], Problem | None] = {}
+        self._tolerated: dict[tuple[NodeId, ...], bool] = {}
+        self._ways: list[tuple[int, Step]] = []  # to each place: from which, by which step
+
+    def explore(self, progress: Callable[[int, int], None] | None = None) -> Exploration:
+        """Visit every state; stop at the first that is wrong, or when it takes too long."""
+        started = time.monotonic()
+        found = Exploration()
+        waiting = deque([(0, 0, self._first())])
+        self._ways = [(-1, ("start",))]
+        seen = {_digest(waiting[0][2])}
+        while waiting and found.problem is None:
+            number, found.depth, place = waiting.popleft()
+            if number % 1000 == 0:
+                if progress is not None:
+                    progress(len(seen), len(waiting))
+                if len(seen) > self._most_states or _since(started) > self._most_seconds:
+                    break
+            for step, after, problem in self._next(place, found):
+                found.transitions += 1
+                if problem is not None:
+                    found.problem = problem
+                    found.steps = [*self._steps_to(number), *([step] if step else [])]
+                    break
+                digest = _digest(after)
+                if digest not in seen:
+                    seen.add(digest)
+                    self._ways.append((number, step))
+                    waiting.append((len(self._ways) - 1, found.depth + 1, after))
+        found.exhausted = not waiting and found.problem is None
+        found.states = len(seen)
+        found.histories = len(self._judged)
+        found.seconds = _since(started)
+        if found.problem is not None:
+            found.text = _as_directed(self._scenario, found.steps)
+        return found
+
+    def _next(
+        self, place: Place, found: Exploration
+    ) -> Iterator[tuple[Step, Place, Problem | None]]:
+        """Every step, where it leads, and what is wrong there; first of all, coming to rest."""
+        if not place.state.queues and not any(place.to_publish):
+            found.final_states += 1
+            problem = self._come_to_rest(place.state)
+            if problem is not None:
+                yield (), place, problem
+                return
+        for step in self._enabled(place):
+            after, problem = self._after(place, step)
+            yield step, after, problem
+
+    # Steps
+
+    def _enabled(self, place: Place) -> Iterator[Step]:
+        """Everything that may happen next."""
+        state, left = place.state, place.left
+        for me, memory in enumerate(state.memories):
+            node = self._states.facts(memory)
+            if node.up and me < len(place.to_publish) and place.to_publish[me]:
+                yield ("publish", me, place.to_publish[me][0])
+            if node.up and left.timers:
+                for name, subject in node.timers:
+                    yield ("expire", me, name, subject)
+            if not node.up and not node.left:
+                yield ("recover", me)
+        for way, queue in state.queues:
+            for index in range(1 if self._directed.network.fifo else len(queue)):
+                lost = self._states.item(queue[index])[1] == LOST
+                where = (*way, index) if index else way
+                if index == 0 or not lost:
+                    yield ("arrive", *where)
+                if left.losses and not lost:
+                    yield ("lose", *where)
+                if left.duplications and not lost:
+                    yield ("double", *where)
+        yield from self._faults(place)
+
+    def _faults(self, place: Place) -> Iterator[Step]:
+        state = place.state
+        facts = [self._states.facts(memory) for memory in state.memories]
+        if place.left.crashes:
+            down = [node.place for node in facts if not node.up and not node.left]
+            for me, node in enumerate(facts):
+                if node.up and self._may_fall((*down, node.place)):
+                    yield ("crash", me)
+                    if any(way[0] == me for way, _ in state.queues):
+                        yield ("crash", me, 1.0)
+        if place.left.suspicions:
+            for who, node in enumerate(facts):
+                for whom in range(len(facts)):
+                    if node.up and who != whom and (who, whom) not in state.suspicions:
+                        yield ("suspect", who, whom)
+        for who, whom in state.suspicions:
+            yield ("trust", who, whom)
+
+    def _may_fall(self, down: tuple[NodeId, ...]) -> bool:
+        if down not in self._tolerated:
+            seed = str(self._scenario.seed)
+            self._tolerated[down] = self._scenario.blueprint.tolerates(list(down), seed)
+        return self._tolerated[down]
+
+    def _after(self, place: Place, step: Step) -> tuple[Place, Problem | None]:
+        try:
+            state = self._states.after(place.state, step)
+        except Exception as error:  # whatever a protocol raises is a finding, not our failure
+            return place, Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
+        verb = str(step[0])
+        to_publish, left = place.to_publish, place.left
+        if verb == "publish":
+            to_publish = tuple(g[1:] if me == step[1] else g for me, g in enumerate(to_publish))
+        if verb in SPENDS:
+            left = left._replace(**{SPENDS[verb]: getattr(left, SPENDS[verb]) - 1})
+        after = Place(state, to_publish, left)
+        broken = self._run.simulation.broken
+        if broken:
+            return after, Problem(INVARIANT, broken[0])
+        return after, None if state.logs == place.state.logs else self._judge_safety(state.logs)
+
+    # Judging
+
+    def _come_to_rest(self, state: State) -> Problem | None:
+        """Let everything that is under way finish, and judge all that is promised."""
+        self._states.restore(state)
+        try:
+            complete = self._run.director.complete(recover_all=True)
+        except Exception as error:
+            self._states.forget_world()
+            return Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
+        logs = self._states.logs_now(state)
+        nodes = list(self._run.simulation.nodes)
+        self._states.forget_world()
+        if not complete:
+            return Problem("agreement", "it never came to rest")
+        for rule in self._spec.at_rest:
+            for node in nodes:
+                if node.up and not rule(node.stack.multicast):
+                    return Problem(AT_REST, f"{rule.__name__} at node {node.me}")
+        if logs not in self._judged_at_rest:
+            self._judged_at_rest[logs] = self._problem_of(logs, self._promised, True)
+        return self._judged_at_rest[logs]
+
+    def _judge_safety(self, logs: tuple[int, ...]) -> Problem | None:
+        if logs not in self._judged:
+            safety = tuple(name for name in self._promised if name in SAFETY)
+            self._judged[logs] = self._problem_of(logs, safety, False)
+        return self._judged[logs]
+
+    def _problem_of(
+        self, logs: tuple[int, ...], properties: tuple[str, ...], complete: bool
+    ) -> Problem | None:
+        recorder = Recorder("deliveries")
+        for log in logs:
+            for row in self._states.log(log):
+                recorder.add(*row)
+        world = self._run.simulation
+        kept, world.recorder = world.recorder, recorder
+        run = run_of(world, self._directed, complete)
+        world.recorder = kept
+        try:
+            found = judge(run)
+        except TraceError as error:
+            return Problem("no_creation", str(error))
+        for name in properties:
+            if found.violations[name]:
+                return Problem(name, str(found.violations[name][0]))
+            if complete and name in found.pending:
+                return Problem(name, "it was still pending at the end")
+        return None
+
+    # The search
+
+    def _first(self) -> Place:
+        groups: list[list[str]] = [[] for _ in self._run.simulation.nodes]
+        for me, group in self._publications:
+            groups[me].append(group)
+        return Place(self._states.first(), tuple(tuple(names) for names in groups), self._limits)
+
+    def _steps_to(self, number: int) -> list[Step]:
+        steps: list[Step] = []
+        while number > 0:
+            number, step = self._ways[number]
+            steps.append(step)
+        return steps[::-1]
+
+
+def _digest(place: Place) -> bytes:
+    plain: Any = (tuple(place.state), place.to_publish, tuple(place.left))
+    whole = marshal.dumps(plain, 2)  # version 2 writes values, not which of them are shared
+    return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+def _since(started: float) -> float:
+    return time.monotonic() - started
+
+
+def _publications(scenario: Scenario) -> list[tuple[NodeId, str]]:
+    """Who publishes to which group; each node's in the order of time."""
+    if scenario.directed or scenario.faults or scenario.random_faults.crashes:
+        raise ConfigError(
+            f"{scenario.where}: expected publications only; explore lets faults happen anywhere, "
+            "as often as its options say"
+        )
+    found = []
+    for stream in scenario.streams:
+        if stream.node is None or stream.group is None:
+            raise ConfigError(f"{scenario.where}: publish: expected a node and a group, not random")
+        for number in range(stream.count):
+            group = scenario.blueprint.groups.names[stream.group]
+            found.append((stream.at_us + number * stream.interval_us, stream.node, group))
+    return [(node, group) for _, node, group in sorted(found)]
+
+
+def _as_directed(scenario: Scenario, steps: list[Step]) -> str:
+    """The same nodes, groups and options in a scenario that lists its steps."""
+    blueprint = scenario.blueprint
+    edges = [[a, b] for a, peers in blueprint.topology.neighbours.items() for b in peers if a < b]
+    return text_of_scenario(
+        {
+            "protocol": scenario.protocol_name,
+            "seed": scenario.seed,
+            "steps": [text_of(step) for step in steps],
+            "options": scenario.written_options,
+            "overlay": {"kind": "edges", "nodes": scenario.nodes(), "edges": edges},
+            "network": {"fifo": scenario.network.fifo},
+            "groups": {
+                name: list(blueprint.groups.members_of(blueprint.groups.id_of(name)))
+                for name in blueprint.groups.names
+            },
+            "calm": {"recover_all": True},
+        }
+    )

@@ -1,0 +1,85 @@
+"""Catches mutants and writes the table of the docs: `make mutants`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from causalcast.swarm.campaign import Plan, run_campaign, try_seed
+from causalcast.swarm.mutant import Mutant, mutants_of
+from causalcast.swarm.shrink import shrink
+
+HERE = Path(__file__).parent
+FILES = [
+    path for path in sorted(HERE.glob("*.py")) if path.stem not in ("mutant_table", "test_mutants")
+]
+DOCS = HERE.parent.parent / "docs" / "mutants.md"
+SEEDS = 1000
+HEAD = """\
+| protocol | mutant | the mechanism it takes away | what broke | random | adversary | events |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+@dataclass(frozen=True)
+class Caught:
+    """How a mutant was noticed."""
+
+    protocol: str
+    mutant: str
+    mechanism: str
+    property: str
+    random: int | None
+    adversary: int | None
+    events: int
+
+    def row(self) -> str:
+        """A line of the table; seeds are counted from one."""
+        tries = [
+            str(seed + 1) if seed is not None else "–" for seed in (self.random, self.adversary)
+        ]
+        cells = [f"`{self.protocol}`", f"`{self.mutant}`", self.mechanism, self.property]
+        return "| " + " | ".join([*cells, *tries, str(self.events)]) + " |"
+
+
+def catch(path: Path, mutant: Mutant) -> Caught:
+    """Look for it with random scenarios and with the adversary; the smaller find counts."""
+    protocol = path.stem
+    found: list[tuple[int, str]] = []
+    seeds: dict[str, int | None] = {}
+    for by in ("random", "adversary"):
+        plan = Plan(protocol, dict(mutant.options), by=by, mutants=str(path), mutant=mutant.name)
+        campaign = run_campaign(plan, range(SEEDS), stop_at_first=True)
+        seeds[by] = campaign.failures[0].seed if campaign.failures else None
+        for failure in campaign.failures:
+            with mutant.planted():
+                trial = try_seed(plan, failure.seed)
+                shrunk = shrink(trial, (), protocol)
+            found.append((shrunk.events, failure.property))
+    assert found, f"{mutant.name} was not noticed in {SEEDS} seeds"
+    events, broken = min(found)
+    return Caught(
+        protocol,
+        mutant.name,
+        mutant.mechanism,
+        broken,
+        seeds["random"],
+        seeds["adversary"],
+        events,
+    )
+
+
+def rows_of_the_docs() -> list[str]:
+    """The lines of the table that are about mutants."""
+    return [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+
+
+def main() -> None:
+    caught = [catch(path, mutant) for path in FILES for mutant in mutants_of(path)]
+    text = DOCS.read_text()
+    start, end = text.index(HEAD), text.index("\n\n", text.index(HEAD))
+    DOCS.write_text(text[:start] + HEAD + "\n".join(one.row() for one in caught) + text[end:])
+    print(f"{len(caught)} mutants, all noticed", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Every planted bug is noticed, becomes a small counter-example, and stands in the docs."""
+
+from pathlib import Path
+
+import pytest
+from mutant_table import FILES, Caught, catch, rows_of_the_docs
+
+from causalcast.errors import ConfigError
+from causalcast.swarm.mutant import Mutant, Patch, find_mutant, mutants_of
+
+ALL = [(path, mutant) for path in FILES for mutant in mutants_of(path)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "mutant"), ALL, ids=lambda value: getattr(value, "name", ""))
+def test_it_is_caught(path: Path, mutant: Mutant) -> None:
+    caught = catch(path, mutant)
+    assert caught.property in mutant.breaks
+    assert caught.events <= 10
+    assert caught.row() in rows_of_the_docs(), "run `make mutants`, and read the diff"
+
+
+def test_there_are_enough_and_every_mechanism_has_its_own() -> None:
+    assert len(ALL) >= 10
+    for path in FILES:
+        names = [mutant.name for mutant in mutants_of(path)]
+        assert len(set(names)) == len(names)
+    assert len(rows_of_the_docs()) == len(ALL)
+
+
+def test_a_mutant_leaves_no_trace_behind() -> None:
+    class Victim:
+        def answer(self) -> int:
+            return 42
+
+    original = Victim.answer
+    mutant = Mutant("wrong", "the answer", ["validity"], [Patch(Victim, "answer", lambda _: 41)])
+    with mutant.planted():
+        assert Victim().answer() == 41
+    assert Victim.answer is original and Victim().answer() == 42
+
+
+def test_unknown_mutants_and_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no mutant 'nothing'; there are duplicates_delivered"):
+        find_mutant(FILES[0].with_name("naive_flood.py"), "nothing")
+    with pytest.raises(ConfigError, match="no such file"):
+        mutants_of(tmp_path / "nowhere.py")
+    empty = tmp_path / "empty.py"
+    empty.write_text("MUTANTS = 3\n")
+    with pytest.raises(ConfigError, match="expected a list MUTANTS"):
+        mutants_of(empty)
+
+
+def test_the_row_of_a_mutant_names_what_matters() -> None:
+    row = Caught("p", "m", "mechanism", "validity", 0, None, 3).row()
+    assert row == "| `p` | `m` | mechanism | validity | 1 | – | 3 |"

@@ -1,0 +1,100 @@
+"""A failing scenario becomes small, and what is left still fails in the same way."""
+
+import tomllib
+
+import pytest
+
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.campaign import Plan, try_seed
+from causalcast.swarm.shrink import Shrinker, shrink
+from causalcast.swarm.smaller import text_of_scenario, without_node
+from causalcast.swarm.trial import try_scenario
+
+PLAN = Plan("naive_flood", check=("causal_order",))
+
+
+@pytest.mark.parametrize("by", ["random", "adversary"])
+def test_flood_out_of_order_needs_two_publications(by: str) -> None:
+    plan = Plan("naive_flood", check=("causal_order",), by=by)
+    trial = next(t for t in (try_seed(plan, seed) for seed in range(200)) if t.problems)
+    shrunk = shrink(trial, plan.properties(), plan.protocol)
+    again = try_scenario(Scenario(shrunk.text, "again"), plan.properties())
+    assert again.broken() == {"causal_order"}
+    data = tomllib.loads(shrunk.text)
+    published = [s for s in data.get("steps", []) if s.startswith("publish")]
+    assert len(published or data["publish"]) == 2
+    assert shrunk.events <= 8 and shrunk.events < _size(trial.text)
+
+
+def _size(text: str) -> int:
+    data = tomllib.loads(text)
+    streams = sum(stream.get("count", 1) for stream in data.get("publish", []))
+    return len(data.get("steps", [])) + streams + len(data.get("fault", []))
+
+
+def test_shrinking_the_same_thing_twice_gives_the_same() -> None:
+    trial = next(t for t in (try_seed(PLAN, seed) for seed in range(200)) if t.problems)
+    one, other = (shrink(trial, PLAN.properties(), PLAN.protocol) for _ in range(2))
+    assert one.text == other.text
+
+
+def test_without_patience_what_fails_is_kept_as_it_is() -> None:
+    trial = next(t for t in (try_seed(PLAN, seed) for seed in range(200)) if t.problems)
+    shrinker = Shrinker("causal_order", PLAN.properties(), PLAN.protocol, patience_s=0)
+    shrunk = shrinker.shrink(trial.text)
+    assert shrunk.trial.broken() == {"causal_order"}
+
+
+def test_a_node_is_left_out_everywhere() -> None:
+    data = tomllib.loads(
+        """
+        protocol = "naive_flood"
+        until_ms = 5
+        [overlay]
+        kind = "edges"
+        nodes = 4
+        edges = [[0, 1], [1, 2], [2, 3]]
+        [groups]
+        all = "*"
+        few = [1, 2, 3]
+        [[publish]]
+        node = 1
+        [[publish]]
+        node = 3
+        [[fault]]
+        at_ms = 1
+        kind = "cut"
+        link = [0, 1]
+        [[fault]]
+        at_ms = 1
+        kind = "partition"
+        sides = [[0, 1], [2, 3]]
+        [[fault]]
+        at_ms = 2
+        kind = "suspect"
+        node = 3
+        by = 2
+        """
+    )
+    fewer = without_node(data, 1)
+    assert fewer["overlay"] == {"kind": "edges", "nodes": 3, "edges": [[1, 2], [0, 1]]}
+    assert fewer["groups"] == {"all": "*", "few": [1, 2]}
+    assert fewer["publish"] == [{"node": 2}]
+    assert [fault["kind"] for fault in fewer["fault"]] == ["partition", "suspect"]
+    assert fewer["fault"][1] == {"at_ms": 2, "kind": "suspect", "node": 2, "by": 1}
+    assert data["overlay"]["nodes"] == 4  # the original is as it was
+
+
+def test_steps_follow_the_numbers() -> None:
+    data = {
+        "protocol": "naive_flood",
+        "steps": ["publish 2 all", "arrive 2 3 1", "crash 1 0.5", "expire 3 timer 2"],
+        "overlay": {"kind": "edges", "nodes": 4, "edges": [[0, 1], [1, 2], [2, 3]]},
+    }
+    assert without_node(data, 1)["steps"] == ["publish 1 all", "arrive 1 2 1", "expire 2 timer 2"]
+
+
+def test_a_scenario_survives_being_taken_apart() -> None:
+    for seed in range(20):
+        text = try_seed(PLAN, seed).text
+        assert tomllib.loads(text_of_scenario(tomllib.loads(text))) == tomllib.loads(text)

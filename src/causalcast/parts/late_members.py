@@ -22,6 +22,10 @@ class LateMembers:
         self.joining: dict[GroupId, dict[NodeId, list[NodeId]]] = {}  # the ways to joiners
         self.admitted = dict.fromkeys(setup.groups.groups_of(setup.me))
 
+    def __getstate__(self) -> dict[str, object]:
+        """For searches that compare states: what was asked for before is no state."""
+        return {**self.__dict__, "_founded_by": {}}
+
     def led_to(self, group: GroupId, epoch: int, within_reach: dict[NodeId, None]) -> list[NodeId]:
         """Those within reach that are members of that epoch, or have one behind them."""
         founders = self._founded_by.get(group)

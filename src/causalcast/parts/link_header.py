@@ -102,6 +102,10 @@ class LinkPlan:
         self.pair_place = {pair: place for place, pair in enumerate(self.pairs)}
         self._numbered: dict[NodeId, list[NodeId]] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """For searches that compare states: what was asked for before is no state."""
+        return {**self.__dict__, "_numbered": {}}
+
     def numbered_by(self, issuer: NodeId) -> list[NodeId]:
         """For whom an issuer's numbers are worth saying: those near the target, and the issuer's
         neighbour on the way there."""

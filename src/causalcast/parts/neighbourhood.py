@@ -25,6 +25,10 @@ class Neighbourhood:
                 self._distances[place * self._size + self._place[other]] = hops
         self._ways: dict[Pair, list[NodeId]] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """For searches that compare states: what was asked for before is no state."""
+        return {**self.__dict__, "_ways": {}}
+
     def nodes(self) -> list[NodeId]:
         """Everybody in the ball, nearest first."""
         return list(self._place)

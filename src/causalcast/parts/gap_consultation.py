@@ -46,6 +46,7 @@ class Inquiry:
     """What is asked about one copy that jumped, and what was answered."""
 
     def __init__(self) -> None:
+        self.seen: dict[NodeId, None] = {}  # asked, or not worth asking
         self.questions: dict[NodeId, int] = {}  # asked, not answered
         self.answers: dict[NodeId, Row] = {}
 
@@ -79,14 +80,20 @@ class GapConsultation:
         for node in list(inquiry.questions):
             if node not in beside:
                 self.asked.pop(inquiry.questions.pop(node))
+                del inquiry.seen[node]
         for node in beside:
-            counts = {issuer: count for (issuer, to), count in needs.items() if to == node}
-            if counts and node not in inquiry.answers and node not in inquiry.questions:
-                self._count += 1
-                inquiry.questions[node] = self._count
-                self.asked[self._count] = (node, counts, inquiry)
-                out.send(node, Ask(self._count, counts))
+            if node not in inquiry.seen:
+                inquiry.seen[node] = None
+                counts = {issuer: count for (issuer, to), count in needs.items() if to == node}
+                if counts:
+                    self._ask(node, counts, inquiry, out)
         return not inquiry.questions
+
+    def _ask(self, node: NodeId, counts: dict[NodeId, int], inquiry: Inquiry, out: Outbox) -> None:
+        self._count += 1
+        inquiry.questions[node] = self._count
+        self.asked[self._count] = (node, counts, inquiry)
+        out.send(node, Ask(self._count, counts))
 
     def beside_gap(
         self, source: NodeId, suspected: dict[NodeId, None]
@@ -116,15 +123,16 @@ class GapConsultation:
             self.asked.pop(question, None)
         inquiry.questions = {}
 
-    def on_answer(self, sender: NodeId, answer: Answer) -> bool:
-        """Take an answer; False if nobody waits for it."""
+    def on_answer(self, sender: NodeId, answer: Answer) -> Inquiry | None:
+        """Take an answer; the inquiry it belongs to comes back, if somebody waits for it."""
         asked = self.asked.get(answer.question)
         if asked is None or asked[0] != sender:
-            return False
+            return None
         del self.asked[answer.question]
-        asked[2].questions.pop(sender)
-        asked[2].answers[sender] = answer.row
-        return True
+        inquiry = asked[2]
+        inquiry.questions.pop(sender)
+        inquiry.answers[sender] = answer.row
+        return inquiry
 
     def repeat(self, out: Outbox) -> None:
         """Ask again what was not answered."""

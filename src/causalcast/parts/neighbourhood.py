@@ -25,9 +25,11 @@ class Neighbourhood:
                 self._distances[place * self._size + self._place[other]] = hops
         self._ways: dict[Pair, list[NodeId]] = {}
 
+        self._near: dict[Pair, dict[Pair, None]] = {}
+
     def __getstate__(self) -> dict[str, object]:
         """For searches that compare states: what was asked for before is no state."""
-        return {**self.__dict__, "_ways": {}}
+        return {**self.__dict__, "_ways": {}, "_near": {}}
 
     def nodes(self) -> list[NodeId]:
         """Everybody in the ball, nearest first."""
@@ -40,6 +42,19 @@ class Neighbourhood:
     def within(self, radius: int) -> list[NodeId]:
         """Everybody but me within `radius` hops of me, nearest first."""
         return [node for node in self._place if 0 < self.distance(self.me, node) <= radius]
+
+    def pairs_within(self, radius: int, reach: int) -> dict[Pair, None]:
+        """Pairs of an issuer within `radius` of me, and a node within `reach` of it and of me."""
+        found = self._near.get((NodeId(radius), NodeId(reach)))
+        if found is None:
+            found = {
+                (issuer, node): None
+                for issuer in [self.me, *self.within(radius)]
+                for node in self.within(reach)
+                if 0 < self.distance(issuer, node) <= reach
+            }
+            self._near[NodeId(radius), NodeId(reach)] = found
+        return found
 
     def around(self, node: NodeId) -> list[NodeId]:
         """The neighbours of a node, as far as they are in the ball."""

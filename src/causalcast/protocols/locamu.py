@@ -359,8 +359,10 @@ class Locamu(Multicast):
         elif isinstance(message, Ask):
             self.consultation.on_ask(sender, message)
             self._answer_questions(out)
-        elif isinstance(message, Answer) and self.consultation.on_answer(sender, message):
-            self._look_again(list(self.holdback.copies), out)
+        elif isinstance(message, Answer):
+            inquiry = self.consultation.on_answer(sender, message)
+            copies = self.holdback.copies
+            self._look_again([key for key in copies if copies[key].inquiry is inquiry], out)
 
     def _on_copy(self, sender: NodeId, message: Message, data: bytes, out: Outbox) -> None:
         try:
@@ -1091,16 +1093,11 @@ def sent_was_safe(multicast: Multicast) -> bool:
 def all_is_near(multicast: Multicast) -> bool:
     """Nothing is known of nodes beyond the horizon or the window."""
     assert isinstance(multicast, Locamu)
-    distance, me = multicast.around.distance, multicast.me
-    limit, reach = 2 * multicast.f + 1, multicast.reach
-    near_past = all(
-        distance(me, issuer) <= limit and distance(me, node) <= reach >= distance(issuer, node)
-        for issuer, node in multicast.past.numbers
-    )
-    return near_past and all(
-        distance(me, issuer) <= limit
-        for record in multicast.log.records
-        for issuer in record.numbers
+    around, window = multicast.around, 2 * multicast.f + 1
+    pairs = around.pairs_within(window, multicast.reach)
+    near = dict.fromkeys([*around.within(window), multicast.me])
+    return all(pair in pairs for pair in multicast.past.numbers) and all(
+        issuer in near for record in multicast.log.records for issuer in record.numbers
     )
 
 

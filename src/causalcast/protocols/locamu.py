@@ -951,13 +951,46 @@ class Locamu(Multicast):
     # What people ask
 
     def explain(self, message: MessageId) -> list[MessageId]:
-        return [
+        causes = [
             self._id_of(copy.waits_for)
             for copy in self.holdback.copies.values()
-            if isinstance(copy.message, Copy)
-            and copy.message.publication.id == message
-            and copy.waits_for is not None
+            if is_copy_of(copy.message, message) and copy.waits_for is not None
         ]
+        return [cause for cause in causes if cause != NO_MESSAGE]
+
+    def reasons(self, message: MessageId) -> list[str]:
+        found = [
+            f"a copy from node {copy.source} waits for {self._words_for(copy)}"
+            for copy in self.holdback.copies.values()
+            if is_copy_of(copy.message, message)
+        ]
+        for record in self.log.records:
+            if is_copy_of(record.message, message):
+                open_ = [node for node in record.targets if node not in record.complete_at]
+                found += [self._reason_not_done(record, node) for node in open_]
+        if any(publication.id == message for publication in self.waiting):
+            found.append("it is sent off when this node has been admitted to its group")
+        return found
+
+    def _reason_not_done(self, record: Record, node: NodeId) -> str:
+        before = self.paths.upstream(record, node)
+        if node in self.suspected:
+            return f"node {node} is suspected; it gets the message when it is back"
+        if node not in self.active:
+            return f"node {node} gets the message from somebody nearer, and has not confirmed"
+        if not self.paths.is_enough(record, before):
+            names = ", ".join(str(issuer) for issuer in before)
+            return (
+                f"node {node} needs the numbers of {self.paths.quorum} nodes on a safe path; "
+                f"known are those of {names}"
+            )
+        return f"node {node} has not confirmed that it has the message and all its numbers"
+
+    def _words_for(self, copy: Arrived) -> str:
+        if copy.waits_for is None:
+            return f"answers from around the gap to node {copy.source}"
+        issuer, number = copy.waits_for
+        return f"the message that node {issuer} numbered {number} for this node"
 
     def _id_of(self, waits_for: Pair) -> MessageId:
         """The message an issuer numbered so for me, if a held copy of it shows its id."""
@@ -971,13 +1004,8 @@ class Locamu(Multicast):
         if copy.told or not isinstance(copy.message, Copy):
             return
         copy.told = True
-        held = copy.message.publication.id
-        if copy.waits_for is None:
-            out.hold(held, NO_MESSAGE, f"answers around the gap to node {copy.source}")
-        else:
-            issuer, number = copy.waits_for
-            words = f"number {number} of node {issuer}"
-            out.hold(held, self._id_of(copy.waits_for), words)
+        cause = NO_MESSAGE if copy.waits_for is None else self._id_of(copy.waits_for)
+        out.hold(copy.message.publication.id, cause, self._words_for(copy))
 
     def state_size(self) -> int:
         return self.past.size() + self.log.size()
@@ -1012,6 +1040,11 @@ def with_header(message: Message, header: bytes) -> Message:
         return Subscription(message.group, message.joiner, header)
     assert isinstance(message, Admission)
     return Admission(message.group, message.joiner, message.epoch, header)
+
+
+def is_copy_of(message: Message, publication: MessageId) -> bool:
+    """Whether a message carries this publication; asked by people only."""
+    return isinstance(message, Copy) and message.publication.id == publication
 
 
 def is_within_budget(down: dict[NodeId, None], tree: Topology, f: int) -> bool:

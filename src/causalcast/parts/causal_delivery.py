@@ -16,7 +16,7 @@ NOTHING: Final = MessageId(-1)
 
 @final
 class Held:
-    """A publication that has to wait, and the causes it needs."""
+    """A publication that may have to wait, and the causes it needs."""
 
     def __init__(self, publication: Publication, needs: VectorClock) -> None:
         self.publication = publication
@@ -32,7 +32,7 @@ class CausalDelivery:
         self._waiting: dict[MessageId, list[Held]] = {}
         self._waits_for: dict[MessageId, MessageId] = {}
 
-    def arrive(self, publication: Publication, needs: VectorClock) -> list[Publication]:
+    def arrive(self, publication: Publication, needs: VectorClock) -> list[Held]:
         """What may be delivered now that `publication` is here, causes before effects.
 
         `needs` counts, per origin, the publications that must be delivered before; the earlier
@@ -43,17 +43,17 @@ class CausalDelivery:
         if missing != NOTHING:
             self._hold(held, missing)
             return []
-        ready = [publication]
+        ready = [held]
         self._count(publication)
         for delivered in ready:  # grows while we walk it
-            for waiting in self._waiting.pop(delivered.id, []):
+            for waiting in self._waiting.pop(delivered.publication.id, []):
                 missing = self._missing(waiting)
                 if missing != NOTHING:
                     self._hold(waiting, missing)
                 else:
                     del self._waits_for[waiting.publication.id]
                     self._count(waiting.publication)
-                    ready.append(waiting.publication)
+                    ready.append(waiting)
         return ready
 
     def waits_for(self, message: MessageId) -> MessageId:

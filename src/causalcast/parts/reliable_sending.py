@@ -129,7 +129,13 @@ class Neighbour:
 class ReliableSending:
     """Messages that some neighbour may still lack, and what each neighbour has."""
 
-    def __init__(self, setup: Setup, id_of: Callable[[Message], MessageId]) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        id_of: Callable[[Message], MessageId],
+        for_link: Callable[[NodeId, Message], Message] | None = None,
+    ) -> None:
+        """`for_link` puts a message into the form in which it leaves on the link to a peer."""
         self.direct = setup.text("spread") == "direct"
         if self.direct and not setup.topology.is_complete():
             raise Misfit("spread = 'direct' needs everybody to be a neighbour (overlay full_mesh)")
@@ -143,6 +149,7 @@ class ReliableSending:
         self._kept: dict[MessageId, Message] = {}  # in the order they were accepted
         self._forgotten: dict[NodeId, int] = {}  # per origin: every neighbour has 1..n
         self._id_of = id_of
+        self._for_link = for_link
 
     # What the owner calls
 
@@ -266,7 +273,12 @@ class ReliableSending:
             if not under_way and neighbour.heard:
                 out.start_timer(REPEAT, self.repeat_after, peer)
             under_way[identity] = out.now
-            out.send(peer, message)
+            self._send(peer, message, out)
+
+    def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
+        if self._for_link is not None:
+            message = self._for_link(peer, message)
+        out.send(peer, message)
 
     def _repeat(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         if not neighbour.heard:
@@ -276,7 +288,7 @@ class ReliableSending:
                 continue
             neighbour.under_way[identity] = out.now
             out.note("reliable_sending.repeated", identity)
-            out.send(peer, self._kept[identity])
+            self._send(peer, self._kept[identity], out)
         if neighbour.under_way or not neighbour.heard:
             out.start_timer(REPEAT, self.repeat_after, peer)
 

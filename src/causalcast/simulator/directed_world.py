@@ -244,11 +244,8 @@ class DirectedWorld(LivingWorld):
             return
         dialler.dials += 1
         link = link_id(me, dialler.dials)
-        if not other.up or (me, to) in self.cuts:
-            for _ in dialler.waiting_for_dial.pop(to, []):
-                self._drop(me, to, "dial refused")
-            dialler.stack.lose_link(to, link, "refused", self.out)
-            self.finish(dialler, None)
+        if self._is_down(to) or (me, to) in self.cuts:
+            self._refuse(dialler, to, link)
             return
         self.queues.pop((me, to), None)  # of a link that one end still believed in
         self.queues.pop((to, me), None)
@@ -257,18 +254,29 @@ class DirectedWorld(LivingWorld):
             self.live.pop(stale, None)
             other.stack.lose_link(me, stale, "broken", self.out)
             self.finish(other, None)
-            self._dial(me, to)  # unless it crashed in that very step
+        if not self._is_down(to):  # it may have crashed in the middle of that
+            self.live[link] = None
+            self.links[to][me] = link
+            other.stack.link_up(me, link, False, self.out)
+            self.finish(other, None)
+        if self._is_down(to):
+            self._refuse(dialler, to, link)
             return
-        self.live[link] = None
-        self.links[to][me] = link
         self.links[me][to] = link
-        other.stack.link_up(me, link, False, self.out)
-        self.finish(other, None)
         dialler.stack.link_up(to, link, True, self.out)
         self.finish(dialler, None)
         for effect in dialler.waiting_for_dial.pop(to, []):
             assert isinstance(effect, Send)
             self.send(me, effect)
+
+    def _is_down(self, node: NodeId) -> bool:
+        return not self.nodes[node].up
+
+    def _refuse(self, dialler: SimNode, to: NodeId, link: LinkId) -> None:
+        for _ in dialler.waiting_for_dial.pop(to, []):
+            self._drop(dialler.me, to, "dial refused")
+        dialler.stack.lose_link(to, link, "refused", self.out)
+        self.finish(dialler, None)
 
     # Small things
 

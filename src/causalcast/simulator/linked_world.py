@@ -308,8 +308,7 @@ class LinkedWorld(LivingWorld):
         if self._is_cut(me, other.me):
             return  # into silence: the dialler gives up after a while
         if not other.up:
-            after = self._latency.draw()
-            self.plan(self.now + after, lambda: self._refused(dialler, other.me, link))
+            self._refuse(dialler, other, link)
             return
         if other.paused is not None:
             other.paused.append(Call(lambda: self._answer(dialler, other, link, lives)))
@@ -322,8 +321,9 @@ class LinkedWorld(LivingWorld):
         stale = other.channels.get(me)
         if stale is not None:
             self._lose(other, me, stale.link, "broken")
-            self._answer(dialler, other, link, lives)  # unless it crashed in that very step
-            return
+            if self._is_down(other.me):  # it crashed in the middle of that
+                self._refuse(dialler, other, link)
+                return
         to_other = Channel(me, other, link)
         to_me = Channel(other.me, dialler, link)
         to_other.back, to_me.back = to_me, to_other
@@ -344,6 +344,11 @@ class LinkedWorld(LivingWorld):
                 self._answered(dialler, to_other)
 
         self.plan(self.now + self._latency.draw(), answered)
+
+    def _refuse(self, dialler: SimNode, other: SimNode, link: LinkId) -> None:
+        """Nobody is there: the dialler hears of it after a while."""
+        after = self._latency.draw()
+        self.plan(self.now + after, lambda: self._refused(dialler, other.me, link))
 
     def _answered(self, dialler: SimNode, channel: Channel) -> None:
         """The dialler learns that its link is there."""
@@ -422,6 +427,10 @@ class LinkedWorld(LivingWorld):
     def _announce_loss(self, a: NodeId, b: NodeId) -> None:
         channel = self.nodes[a].channels.get(b)
         if channel is not None:
+            # What was lost on it leaves a gap, so it must carry nothing more, healed or not.
+            for one in (channel, channel.back):
+                one.current = False
+                one.refresh()
             self._announce_to(self.nodes[a], b, channel.link, "broken")
             self._announce_to(self.nodes[b], a, channel.link, "broken")
 
@@ -432,6 +441,9 @@ class LinkedWorld(LivingWorld):
         self.plan(self.now + self.network.detection_us, heard)
 
     # Cuts and delays
+
+    def _is_down(self, node: NodeId) -> bool:
+        return not self.nodes[node].up
 
     def _is_cut(self, a: NodeId, b: NodeId) -> bool:
         return pair(a, b) in self._cuts or self._sides.get(a, 0) != self._sides.get(b, 0)

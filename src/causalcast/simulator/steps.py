@@ -93,6 +93,7 @@ class SteppingWorld(World):
 
     def finish(self, node: SimNode, publication: Publication | None) -> None:
         """Let the effects of a step happen: its durable entry first."""
+        assert node.up  # who is down takes no steps
         out = self.out
         effects = out.effects
         if node.crash_after is not None and (effects or out.records or publication is not None):

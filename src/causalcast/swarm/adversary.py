@@ -222,6 +222,9 @@ class Adversary:
         steps: list[Step] = [("compact", node)]
         if self._may_fall(node):
             steps.append(("crash", node, 1.0))
+            if self._spec.restart == "resume" and self._rng.random() < 0.5:
+                steps.append(("recover", node))
+                self._last = node  # so that it publishes soon, from what it knows now
         return steps
 
     def _cut(self) -> list[Step]:

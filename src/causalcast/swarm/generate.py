@@ -201,7 +201,8 @@ class Draw:
             start, end = self._span(500)
             cut = self.rng.randint(1, self.nodes - 1)
             sides = [list(range(cut)), list(range(cut, self.nodes))]
-            faults.append({"at_ms": start, "kind": "partition", "sides": sides})
+            loud = self.spec.needs.links != "any"
+            faults.append({"at_ms": start, "kind": "partition", "sides": sides, "loud": loud})
             faults.append({"at_ms": end, "kind": "heal"})
         return faults
 

@@ -332,6 +332,9 @@ class Stage(World):
                 parts.append(self._name(value.id))
             elif isinstance(value, Message):
                 parts.append(self._words(value))
+            elif isinstance(value, list) and value and isinstance(value[0], Publication):
+                names = ", ".join(self._name(publication.id) for publication in value)
+                parts.append(f"{name}=[{names}]")
             else:
                 parts.append(f"{name}={value}")
         return f"{type(message).__name__}({', '.join(parts)})"

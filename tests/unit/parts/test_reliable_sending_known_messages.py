@@ -4,7 +4,7 @@ from causalcast.core import Groups, NodeId, Outbox, Publication, Send, Setup, me
 from causalcast.core.ids import GroupId
 from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.reliable_sending import OPTIONS, REPEAT, Have, ReliableSending
-from causalcast.protocols.vector_clock_broadcast import Stamped, id_of
+from causalcast.parts.stamped_broadcast import Stamped, id_of
 
 LEFT, ME, RIGHT = NodeId(1), NodeId(2), NodeId(3)
 ORIGIN = NodeId(9)

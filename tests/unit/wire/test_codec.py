@@ -10,7 +10,8 @@ from causalcast.core import GroupId, Message, MessageId, NodeId, Publication, Wi
 from causalcast.core.message import Wire as WireType
 from causalcast.errors import WireError
 from causalcast.parts.reliable_sending import Accepted
-from causalcast.protocols.vector_clock_broadcast import SPEC, Stamped
+from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario

@@ -1,0 +1,69 @@
+"""Planted bugs of `compaction_multicast`: what is left out must have been said before."""
+
+from causalcast.core import Publication, origin_of
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.protocols.compaction_multicast import CompactionMulticast
+from causalcast.swarm.mutant import Mutant, Patch
+
+_on_delivered = CompactionMulticast.on_delivered
+
+
+def told_all_that_is_delivered(
+    self: CompactionMulticast, publication: Publication, needs: VectorClock
+) -> None:
+    self.told = dict(self.delivery.delivered)
+
+
+def causes_one_behind(self: CompactionMulticast) -> VectorClock:
+    """A slot that moved by one does not count as changed."""
+    return {
+        origin: count
+        for origin, count in self.delivery.delivered.items()
+        if origin != self.me and count > self.told.get(origin, 0) + 1
+    }
+
+
+def causes_of_the_newest_only(self: CompactionMulticast) -> VectorClock:
+    changed = {
+        origin: count
+        for origin, count in self.delivery.delivered.items()
+        if origin != self.me and count > self.told.get(origin, 0)
+    }
+    return dict(list(changed.items())[-1:])
+
+
+def told_the_highest(
+    self: CompactionMulticast, publication: Publication, needs: VectorClock
+) -> None:
+    """One slot that was told stands for all."""
+    _on_delivered(self, publication, needs)
+    if origin_of(publication.id) == self.me and needs:
+        self.told = dict.fromkeys(self.delivery.delivered, max(needs.values()))
+
+
+MUTANTS = [
+    Mutant(
+        "delivered_taken_for_told",
+        "what was delivered since the last publication is named",
+        ["causal_order"],
+        [Patch(CompactionMulticast, "on_delivered", told_all_that_is_delivered)],
+    ),
+    Mutant(
+        "small_changes_left_out",
+        "a slot that moved by one has changed",
+        ["causal_order"],
+        [Patch(CompactionMulticast, "causes_of_next", causes_one_behind)],
+    ),
+    Mutant(
+        "one_slot_only",
+        "every slot that changed is named",
+        ["causal_order"],
+        [Patch(CompactionMulticast, "causes_of_next", causes_of_the_newest_only)],
+    ),
+    Mutant(
+        "one_slot_for_all",
+        "what was told is remembered per slot",
+        ["causal_order"],
+        [Patch(CompactionMulticast, "on_delivered", told_the_highest)],
+    ),
+]

@@ -1,0 +1,72 @@
+"""Planted bugs of `psync`: the leaves of the context graph, and nothing less."""
+
+from causalcast.core import Message, Publication, number_of, origin_of
+from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.protocols.psync import Psync
+from causalcast.swarm.mutant import Mutant, Patch
+
+
+def newest_is_the_only_leaf(self: Psync, publication: Publication, needs: VectorClock) -> None:
+    self.leaves = {origin_of(publication.id): number_of(publication.id)}
+
+
+def concurrent_leaves_cut_too(self: Psync, publication: Publication, needs: VectorClock) -> None:
+    """A predecessor takes later publications of its origin with it."""
+    for origin in needs:
+        self.leaves.pop(origin, None)
+    self.leaves[origin_of(publication.id)] = number_of(publication.id)
+
+
+def own_are_no_leaves(self: Psync, publication: Publication, needs: VectorClock) -> None:
+    for origin, number in needs.items():
+        if self.leaves.get(origin, 0) <= number:
+            self.leaves.pop(origin, None)
+    if origin_of(publication.id) == self.me:
+        return
+    self.leaves[origin_of(publication.id)] = max(1, number_of(publication.id) - 1)
+
+
+def leaves_not_restored(self: Psync, record: Message) -> None:
+    StampedBroadcast.restore(self, record)
+    if isinstance(record, Delivered):
+        self.leaves = {}
+
+
+def largest_leaf_only(self: Psync) -> VectorClock:
+    leaves = {origin: number for origin, number in self.leaves.items() if origin != self.me}
+    return dict(sorted(leaves.items())[:1])
+
+
+MUTANTS = [
+    Mutant(
+        "newest_leaf_only",
+        "concurrent publications are leaves side by side",
+        ["causal_order"],
+        [Patch(Psync, "on_delivered", newest_is_the_only_leaf)],
+    ),
+    Mutant(
+        "later_leaf_cut",
+        "a predecessor cuts only what it follows",
+        ["causal_order"],
+        [Patch(Psync, "on_delivered", concurrent_leaves_cut_too)],
+    ),
+    Mutant(
+        "leaf_one_behind",
+        "the leaf is the last delivered one",
+        ["causal_order"],
+        [Patch(Psync, "on_delivered", own_are_no_leaves)],
+    ),
+    Mutant(
+        "leaves_not_restored",
+        "after a snapshot everything delivered is named",
+        ["causal_order"],
+        [Patch(Psync, "restore", leaves_not_restored)],
+    ),
+    Mutant(
+        "one_leaf_sent",
+        "all leaves are named",
+        ["causal_order"],
+        [Patch(Psync, "causes_of_next", largest_leaf_only)],
+    ),
+]

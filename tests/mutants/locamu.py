@@ -264,7 +264,7 @@ MUTANTS = [
     Mutant(
         "waits_for_nothing",
         "a message waits for its causes",
-        ["causal_order"],
+        ["causal_order", "fifo_order"],
         [Patch(Locamu, "_first_missing", missing_nothing)],
     ),
     Mutant(
@@ -327,7 +327,7 @@ MUTANTS = [
     Mutant(
         "count_not_advanced",
         "each message gets a new number (E3)",
-        ["invariant", "no_exception", "agreement"],
+        ["invariant", "no_exception", "agreement", "validity"],
         [Patch(LocalPast, "count_for", count_without_advancing)],
     ),
     Mutant(

@@ -286,6 +286,7 @@ class Locamu(Multicast):
         self.horizon = 2 * self.f + 1
         self.repeat_after = setup.number("repeat_after")
         self.acknowledge_after = setup.number("acknowledge_after")
+        self.window = setup.number("window")
         self.compresses = setup.text("headers") == "compressed"
         self.around = around
         self.paths = paths
@@ -308,6 +309,8 @@ class Locamu(Multicast):
         self._woken: list[Pair] = []  # held copies to look at again
         self._forgotten: list[list[int]] = []  # removals that no record has yet
         self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
+        self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
+        self._behind: dict[NodeId, None] = {}  # whose window was too small for something
         self._to_acknowledge: dict[NodeId, dict[int, None]] = {}
         self._acknowledged_to: dict[NodeId, int] = {}
         self._probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
@@ -603,10 +606,29 @@ class Locamu(Multicast):
         before = self.paths.upstream(record, node)
         if not self._is_wanted(record, node, before):
             return
-        if self.paths.is_enough(record, before):
+        if not self.paths.is_enough(record, before):
+            out.note("locamu.unsafe", node)
+        elif self._has_room(record, node):
             self._send_copy(record, node, before, again, out)
         else:
-            out.note("locamu.unsafe", node)
+            self._behind[node] = None
+
+    def _has_room(self, record: Record, node: NodeId) -> bool:
+        """A node that was away is not sent everything at once. It acknowledges in the order things
+        were sent; what it cannot process for want of something later, it asks for."""
+        under_way = self._under_way.get(node, {})
+        return len(under_way) < self.window or record in under_way
+
+    def _send_waiting(self, node: NodeId, out: Outbox) -> None:
+        """Acknowledgements made room: go on where it was too small."""
+        if node not in self._behind or node not in self.active:
+            return
+        del self._behind[node]
+        for record in self.log.records:
+            if node in record.targets:
+                self._offer(record, node, False, out)
+                if node in self._behind:
+                    return
 
     def _is_wanted(self, record: Record, node: NodeId, before: list[NodeId]) -> bool:
         sent = record.sent.get(node)
@@ -637,6 +659,8 @@ class Locamu(Multicast):
             out.note("locamu.jump", node)
         record.sent[node] = before
         record.tried_at[node] = out.now
+        if node not in record.complete_at:  # it may ask for what it has got meanwhile
+            self._under_way.setdefault(node, {})[record] = None
         out.send(node, with_header(record.message, data), self.links[node])
 
     # Acknowledging
@@ -686,16 +710,20 @@ class Locamu(Multicast):
                     incomplete[vector[self.me]] = None
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
+        under_way = self._under_way.setdefault(sender, {})
         for number in self._newly_acknowledged(sender, ack):
             record = self.log.at((self.me, sender, number))
             if record is not None:
                 record.complete_at[sender] = None
+                under_way.pop(record, None)
                 self._collect(record, out)
         for number, issuers in ack.partial.items():
             record = self.log.at((self.me, sender, number))
             if record is not None:
                 record.known_at.setdefault(sender, {}).update(dict.fromkeys(issuers))
+                under_way.pop(record, None)
                 self._forward(record, out)
+        self._send_waiting(sender, out)
 
     def _newly_acknowledged(self, sender: NodeId, ack: Ack) -> list[int]:
         """The numbers that are complete at the sender and were not known to be."""
@@ -806,6 +834,7 @@ class Locamu(Multicast):
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
         if peer in self.extended and peer not in self.suspected:
             self.suspected[peer] = None
+            self._under_way.pop(peer, None)
             for record in self.log.records:
                 record.sent.pop(peer, None)
             self._change_active(out)
@@ -817,6 +846,7 @@ class Locamu(Multicast):
 
     def _send_all_to(self, peer: NodeId, out: Outbox) -> None:
         """A new link: what was sent on the old one may be lost."""
+        self._under_way.pop(peer, None)
         for record in self.log.records:
             record.sent.pop(peer, None)
             if peer in self.active and peer in record.targets:
@@ -1013,7 +1043,9 @@ class Locamu(Multicast):
     def is_idle(self) -> bool:
         """Whether nothing is kept, awaited or held, as it must be once everybody has everything."""
         gaps = any(numbers.extras for numbers in self.past.arrived.values())
-        return not (self.log.records or self.log.size() or self.holdback.copies or gaps)
+        under_way = any(self._under_way.values())
+        kept = self.log.records or self.log.size() or self.holdback.copies or self.waiting
+        return not (kept or gaps or under_way)
 
     def _reader(self, sender: NodeId) -> HeaderReader:
         reader = self._readers.get(sender)
@@ -1182,6 +1214,13 @@ SPEC = ProtocolSpec(
             # Well above a round trip across a continent, so that repetitions mean loss.
             "send a message again if its acknowledgement takes longer than this",
             unit="ms",
+        ),
+        Option(
+            "window",
+            1000,
+            # Bounds what is under way to a node that is slow or catching up.
+            "messages under way to one node before further ones wait for acknowledgements",
+            least=1,
         ),
         Option(
             "acknowledge_after",

@@ -1,10 +1,7 @@
 """Planted bugs of `locamu`: the errors of the papers put back, and slips that are easy to make."""
 
-from causalcast.core import Message, NodeId, Outbox, Publication, Setup
-from causalcast.core.ids import GroupId
-from causalcast.parts.gap_consultation import GapConsultation, Inquiry
+from causalcast.core import Message, NodeId, Outbox, Setup
 from causalcast.parts.holdback import Arrived
-from causalcast.parts.late_members import LateMembers
 from causalcast.parts.link_header import HeaderReader
 from causalcast.parts.local_past import LocalPast
 from causalcast.parts.message_log import Record
@@ -23,7 +20,6 @@ _finish = Locamu._finish
 _on_recover = Locamu.on_recover
 _snapshot = Locamu.snapshot
 _read = HeaderReader._read
-_late_led_to = LateMembers.led_to
 
 
 def built(setup: Setup, window: int, horizon: int) -> Locamu:
@@ -104,17 +100,6 @@ def wanted_once(self: Locamu, record: Record, node: NodeId, before: list[NodeId]
 
 def done_when_acknowledged(self: Locamu, record: Record) -> bool:
     return all(node in record.complete_at or node in record.known_at for node in record.targets)
-
-
-def is_settled_at_once(
-    self: GapConsultation,
-    source: NodeId,
-    needs: dict[Pair, int],
-    inquiry: Inquiry,
-    suspected: dict[NodeId, None],
-    out: Outbox,
-) -> bool:
-    return True
 
 
 def count_without_advancing(self: LocalPast, node: NodeId) -> int:
@@ -208,16 +193,6 @@ def read_over_gaps(self: HeaderReader, data: object) -> object:
     return _read(self, data)  # type: ignore[arg-type]
 
 
-def led_at_once(
-    self: LateMembers, group: GroupId, epoch: int, within_reach: dict[NodeId, None]
-) -> list[NodeId]:
-    return _late_led_to(self, group, self.epochs.get(group, 0), within_reach)
-
-
-def publish_while_joining(self: Locamu, publication: Publication, out: Outbox) -> None:
-    self._publish(publication, out)
-
-
 def raise_nothing(self: LocalPast, pair: Pair, number: int) -> None:
     return
 
@@ -303,7 +278,7 @@ MUTANTS = [
     Mutant(
         "merged_not_sent_on",
         "numbers learned later are sent on (E8)",
-        ["agreement", "at_rest"],
+        ["agreement", "at_rest", "validity"],
         [Patch(Locamu, "_is_wanted", wanted_once), NO_PULL],
     ),
     Mutant(
@@ -413,24 +388,5 @@ MUTANTS = [
         "a header that builds on a lost one is not read",
         ["no_duplication", "causal_order", "agreement", "at_rest", "no_exception"],
         [Patch(HeaderReader, "_read", read_over_gaps)],
-    ),
-    Mutant(
-        "led_by_own_epoch",
-        "a message leads to the members of its own epoch",
-        ["causal_order", "no_duplication", "agreement", "at_rest"],
-        [Patch(LateMembers, "led_to", led_at_once)],
-    ),
-    Mutant(
-        "published_while_joining",
-        "who is joining publishes after it was admitted",
-        ["agreement"],
-        [Patch(Locamu, "on_publish", publish_while_joining)],
-    ),
-    Mutant(
-        "gap_not_consulted",
-        "with f ≥ 2, who gets a jump asks around the gap (G1)",
-        ["causal_order"],
-        [Patch(GapConsultation, "is_settled", is_settled_at_once)],
-        {"f": 2},
     ),
 ]

@@ -65,12 +65,18 @@ class Blueprint:
             return f"{self.protocol.name} needs everybody to be a neighbour (overlay full_mesh)"
         return ""
 
+    def reach(self) -> int:
+        """How many hops away in the graph nodes keep links to."""
+        asked = self.protocol.reach
+        return 1 if asked is None else asked(self.protocol_options)
+
     def build(self, me: NodeId, seed: str, place: NodeId | None = None) -> Stack:
         """A new node. `place` is whose place in the graph it takes (its own if not given).
 
         `seed` should differ from run to run; each layer of each node draws from its own stream.
         """
-        around = Surroundings(me if place is None else place, self.topology, self.groups)
+        mine = me if place is None else place
+        around = Surroundings(mine, self.topology, self.groups, self.reach())
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
             return Setup(me, f"{seed}/{me}/{layer}", options, self.groups, around, inner)

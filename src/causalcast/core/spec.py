@@ -219,6 +219,8 @@ class ProtocolSpec(LayerSpec):
     hold while `down` nodes are away at once. `invariants` must hold after every step, `at_rest`
     when all nodes are up and nothing is left to happen. `rare` names the notes of rare branches: a
     campaign that never saw one of them fails.
+    `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
+    given.
     """
 
     def __init__(
@@ -237,6 +239,7 @@ class ProtocolSpec(LayerSpec):
         rare: Sequence[str] = (),
         cost: str = "",
         offers: Sequence[str] = (),
+        reach: Callable[[dict[str, OptionValue]], int] | None = None,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -250,6 +253,7 @@ class ProtocolSpec(LayerSpec):
         self.rare = list(rare)
         self.cost = cost
         self.offers = list(offers)
+        self.reach = reach
 
 
 @final

@@ -276,9 +276,8 @@ class SteppingWorld(World):
             expiry.cancelled = True
 
     def hold(self, node: NodeId, effect: Hold) -> None:
-        waits_for = effect.waits_for
-        note = f"waits for {waits_for >> 32}.{waits_for & 0xFFFFFFFF}"
-        self.recorder.add(node, self.now, HOLD, effect.message, value=waits_for, note=note)
+        note = f"waits for {effect.words()}"
+        self.recorder.add(node, self.now, HOLD, effect.message, value=effect.waits_for, note=note)
 
     def release(self, node: NodeId, effect: Release) -> None:
         self.recorder.add(node, self.now, RELEASE, effect.message)

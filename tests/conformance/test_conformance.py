@@ -89,6 +89,16 @@ def test_a_small_window_only_slows_down() -> None:
     Conformance("vector_clock_broadcast", {"window": 1}).check_promises(range(30))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"f": 2}, {"f": 3}, {"headers": "dense"}, {"window": 2}], ids=str
+)
+def test_locamu_with_other_options(options: dict[str, object]) -> None:
+    found = run_campaign(Plan("locamu", options), range(300), os.cpu_count() or 1)
+    assert not found.failures, found.failures[0]
+    assert found.fired["note.locamu.jump"] > 0
+
+
 def test_every_causal_protocol_names_rare_branches() -> None:
     for protocol in protocol_names():
         spec = find_protocol(protocol)

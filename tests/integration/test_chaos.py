@@ -18,14 +18,20 @@ KILLS = 12
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("protocol", "overlay"), [("vector_clock_broadcast", "ring"), ("locamu", "line")]
+)
+@pytest.mark.parametrize(
     "limits",
     ["", "[limits]\ncompact_bytes = 20000\ninbox_bytes = 2000\n"],
     ids=["usual limits", "tiny limits"],
 )
-def test_many_crashes_break_no_promise(tmp_path: Path, limits: str) -> None:
+def test_many_crashes_break_no_promise(
+    tmp_path: Path, limits: str, protocol: str, overlay: str
+) -> None:
     """With the usual limits, and with ones so small that journals are compacted all the time."""
     program = (sys.executable, "-m", "causalcast.cli.demo_node")
-    cluster = LocalCluster(tmp_path / "nodes", ClusterPlan(groups=GROUPS, command=program))
+    plan = ClusterPlan(protocol=protocol, overlay=overlay, groups=GROUPS, command=program)
+    cluster = LocalCluster(tmp_path / "nodes", plan)
     for node in cluster.ids:
         with cluster.config_of(node).open("a") as config:
             config.write(limits)

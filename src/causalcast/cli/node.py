@@ -226,10 +226,15 @@ def run_explain(options: argparse.Namespace) -> int:
     waits_for = answer["waits_for"]
     if options.json:
         print(json.dumps(answer))
-    elif waits_for:
+        return 0
+    if waits_for:
         print(f"{options.message} is held at node {options.node}, for {', '.join(waits_for)}")
+    elif answer["reasons"]:
+        print(f"{options.message} is not finished at node {options.node}:")
     else:
         print(f"{options.message} is not held at node {options.node}")
+    for reason in answer["reasons"]:
+        print(f"  {reason}")
     return 0
 
 

@@ -91,11 +91,15 @@ class Multicast(Automaton):
         """The application publishes here; the world has numbered the publication."""
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        """The application becomes a member of `group`."""
+        """The application becomes a member of `group`, or the node started again as one."""
 
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`."""
 
     def explain(self, message: MessageId) -> list[MessageId]:
-        """What a held message waits for; empty if it is not held here."""
+        """What a held message waits for, as far as ids are known; empty if it is not held here."""
         return []
+
+    def reasons(self, message: MessageId) -> list[str]:
+        """The same in words, also where no id says it: a path, an answer, an acknowledgement."""
+        return [f"waits for {cause >> 32}.{cause & 0xFFFFFFFF}" for cause in self.explain(message)]

@@ -65,6 +65,11 @@ class Blueprint:
             return f"{self.protocol.name} needs everybody to be a neighbour (overlay full_mesh)"
         return ""
 
+    def reach(self) -> int:
+        """How many hops away in the graph nodes keep links to."""
+        asked = self.protocol.reach
+        return 1 if asked is None else asked(self.protocol_options)
+
     def build(
         self, me: NodeId, seed: str, place: NodeId | None = None, newcomer: bool = False
     ) -> Stack:
@@ -74,7 +79,8 @@ class Blueprint:
 
         `seed` should differ from run to run; each layer of each node draws from its own stream.
         """
-        around = Surroundings(me if place is None else place, self.topology, self.groups)
+        mine = me if place is None else place
+        around = Surroundings(mine, self.topology, self.groups, self.reach())
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
             own_seed = f"{seed}/{me}/{layer}"

@@ -92,13 +92,18 @@ class CancelTimer(Effect):
 @final
 @mypyc_attr(acyclic=True)
 class Hold(Effect):
-    """`message` is here and must wait for `waits_for`."""
+    """`message` is here and must wait for `waits_for`, or for what `reason` says."""
 
-    __slots__ = ("message", "waits_for")
+    __slots__ = ("message", "reason", "waits_for")
 
-    def __init__(self, message: MessageId, waits_for: MessageId) -> None:
+    def __init__(self, message: MessageId, waits_for: MessageId, reason: str) -> None:
         self.message = message
         self.waits_for = waits_for
+        self.reason = reason
+
+    def words(self) -> str:
+        """What it waits for, for people."""
+        return self.reason or f"{self.waits_for >> 32}.{self.waits_for & 0xFFFFFFFF}"
 
 
 @final

@@ -14,6 +14,7 @@ LinkId = NewType("LinkId", int)
 NUMBER_BITS: Final = 32
 NUMBER_MASK: Final = (1 << 32) - 1
 NODE_LIMIT: Final = 1 << 31  # node and group ids are int32 in the trace
+NO_MESSAGE: Final = MessageId(-1)
 ANY_LINK: Final = LinkId(-1)  # `send` on whatever link there is, dialling if there is none
 
 

@@ -79,9 +79,10 @@ class Outbox:
         """Hand `publication` to the application, where it is a member of the group."""
         self.effects.append(Deliver(publication))
 
-    def hold(self, message: MessageId, waits_for: MessageId) -> None:
-        """Say that `message` has to wait for `waits_for`."""
-        self.effects.append(Hold(message, waits_for))
+    def hold(self, message: MessageId, waits_for: MessageId, reason: str = "") -> None:
+        """Say that `message` has to wait for `waits_for`, or where the id of that is not known
+        (`NO_MESSAGE`) for what the `reason` says."""
+        self.effects.append(Hold(message, waits_for, reason))
 
     def release(self, message: MessageId) -> None:
         """Say that a held `message` waits no longer."""

@@ -223,6 +223,8 @@ class ProtocolSpec(LayerSpec):
     certain to get what a node delivers: `agreement_per_part` holds among nodes that reach one
     another. `rare` names the notes of rare branches: a
     campaign that never saw one of them fails.
+    `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
+    given.
     """
 
     def __init__(
@@ -242,6 +244,7 @@ class ProtocolSpec(LayerSpec):
         rare: Sequence[str] = (),
         cost: str = "",
         offers: Sequence[str] = (),
+        reach: Callable[[dict[str, OptionValue]], int] | None = None,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -256,6 +259,7 @@ class ProtocolSpec(LayerSpec):
         self.rare = list(rare)
         self.cost = cost
         self.offers = list(offers)
+        self.reach = reach
 
 
 @final

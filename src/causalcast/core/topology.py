@@ -12,6 +12,8 @@ class Topology:
 
     def __init__(self, neighbours: dict[NodeId, list[NodeId]]) -> None:
         self.neighbours = neighbours
+        self._parents: dict[NodeId, NodeId] = {}  # as a tree hangs from its first node
+        self._below: dict[GroupId, tuple[Groups, dict[NodeId, int]]] = {}
 
     def is_tree(self) -> bool:
         """Connected and without a cycle."""
@@ -45,19 +47,63 @@ class Topology:
             frontier = reached
         return found
 
+    def leads_to_members(self, me: NodeId, peer: NodeId, groups: Groups, group: GroupId) -> bool:
+        """Whether a member of `group` is `peer` or lies beyond it, seen from `me`, on a tree.
+
+        What lies below each node is counted once per group, for all who ask.
+        """
+        below = self._members_below(groups, group)
+        child = me
+        while child in self._parents and self._parents[child] != peer:
+            child = self._parents[child]
+        if child in self._parents:  # `peer` is above `me`: all but what hangs on this child
+            return len(groups.members_of(group)) > below[child]
+        return below[peer] > 0
+
+    def _members_below(self, groups: Groups, group: GroupId) -> dict[NodeId, int]:
+        """How many members of a group hang on each node, itself included."""
+        known = self._below.get(group)
+        if known is not None and known[0] is groups:
+            return known[1]
+        root = next(iter(self.neighbours))
+        order = list(self.distances(root, len(self.neighbours)))
+        members = dict.fromkeys(groups.members_of(group))
+        below = {node: int(node in members) for node in order}
+        self._parents = {}
+        for node in order:
+            for peer in self.neighbours[node]:
+                if self._parents.get(node) != peer:
+                    self._parents[peer] = node
+        for node in reversed(order):
+            if node in self._parents:
+                below[self._parents[node]] += below[node]
+        self._below[group] = (groups, below)
+        return below
+
 
 @final
 class Surroundings:
-    """What one node may ask about the overlay around it."""
+    """What one node may ask about the overlay around it.
 
-    def __init__(self, me: NodeId, topology: Topology, groups: Groups) -> None:
+    `reach` is how many hops away in the graph the overlay is to keep links to.
+    """
+
+    def __init__(self, me: NodeId, topology: Topology, groups: Groups, reach: int = 1) -> None:
         self._me = me
         self._topology = topology
         self._groups = groups
+        self._reach = reach
 
     def neighbours(self) -> list[NodeId]:
         """My neighbours in the overlay's graph."""
         return list(self._topology.neighbours.get(self._me, []))
+
+    def within_reach(self) -> list[NodeId]:
+        """Whom I keep links to: my neighbours, and for some protocols those behind them."""
+        if self._reach == 1 or self._me not in self._topology.neighbours:
+            return self.neighbours()
+        distance = self._topology.distances(self._me, self._reach)
+        return [node for node in distance if node != self._me]
 
     def everybody(self) -> list[NodeId]:
         """All nodes: only for protocols that address each member directly."""
@@ -79,16 +125,4 @@ class Surroundings:
 
     def behind(self, peer: NodeId, group: GroupId) -> bool:
         """Whether a member of `group` is `peer` or lies beyond it, seen from me, on a tree."""
-        distance = self._topology.distances(self._me, len(self._topology.neighbours))
-        members = dict.fromkeys(self._groups.members_of(group))
-        frontier = [peer]
-        while frontier:
-            node = frontier.pop()
-            if node in members:
-                return True
-            frontier.extend(
-                further
-                for further in self._topology.neighbours[node]
-                if distance[further] > distance[node]
-            )
-        return False
+        return self._topology.leads_to_members(self._me, peer, self._groups, group)

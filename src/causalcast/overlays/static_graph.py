@@ -30,7 +30,7 @@ class StaticGraph(Overlay):
 
 
 def build(setup: Setup) -> StaticGraph:
-    return StaticGraph(StandingLinks(setup.me, setup.topology.neighbours()))
+    return StaticGraph(StandingLinks(setup.me, setup.topology.within_reach()))
 
 
 SPEC = OverlaySpec(

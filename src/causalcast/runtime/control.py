@@ -96,8 +96,9 @@ class ControlServer:
         return self._node.status()
 
     async def _explain(self, request: Answer) -> Answer:
-        waits_for = self._node.explain(id_named(str(request.get("message"))))
-        return {"waits_for": [name_of(message) for message in waits_for]}
+        asked = id_named(str(request.get("message")))
+        waits_for = [name_of(message) for message in self._node.explain(asked)]
+        return {"waits_for": waits_for, "reasons": self._node.reasons(asked)}
 
     async def _stop(self, request: Answer) -> Answer:
         self.stop_asked.set()

@@ -298,6 +298,10 @@ class Host(SteppingHost):
         """What a held message waits for."""
         return self.stack.multicast.explain(message)
 
+    def reasons(self, message: MessageId) -> list[str]:
+        """The same in words."""
+        return self.stack.multicast.reasons(message)
+
     def check_alive(self) -> None:
         """Raise what stopped the node, if something did."""
         if self.stopped.is_set():

@@ -202,6 +202,10 @@ class Node:
         """What a message that is held here waits for; empty if it is not held."""
         return self._running().explain(message)
 
+    def reasons(self, message: MessageId) -> list[str]:
+        """In words what a message here waits for, to be delivered or to be passed on."""
+        return self._running().reasons(message)
+
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers; `up` and `status` show it."""
         host = self._running()

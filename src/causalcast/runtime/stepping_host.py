@@ -300,9 +300,8 @@ class SteppingHost(World):
 
     def hold(self, node: NodeId, effect: Hold) -> None:
         if self.wants[HOLD]:
-            waits_for = effect.waits_for
-            note = f"waits for {waits_for >> 32}.{waits_for & 0xFFFFFFFF}"
-            row = (self.at_us, HOLD, effect.message, -1, -1, -1, -1, waits_for, note)
+            note = f"waits for {effect.words()}"
+            row = (self.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
             self.later(self.add_row, *row)
 
     def release(self, node: NodeId, effect: Release) -> None:

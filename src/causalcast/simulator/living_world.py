@@ -13,7 +13,7 @@ from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
 from causalcast.core.stack import Stack
 from causalcast.simulator.sim_node import SimNode
-from causalcast.simulator.steps import CRASH, JOIN, LEAVE, RECOVER, SteppingWorld
+from causalcast.simulator.steps import CRASH, LEAVE, RECOVER, SteppingWorld
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -133,6 +133,7 @@ class LivingWorld(SteppingWorld):
         self.start_node(node.me, self._contact_for(node.me, None))
         for group in dead.groups:
             self.join_group(node.me, group)
+            self.flush(node)
         return node.me
 
     def enter(self, me: NodeId, via: NodeId | None) -> None:
@@ -148,6 +149,7 @@ class LivingWorld(SteppingWorld):
         self.start_node(me, self._contact_for(me, via))
         for group in groups:
             self.join_group(me, group)
+            self.flush(node)
 
     def leave(self, me: NodeId) -> None:
         """The node leaves the overlay and the run in good order."""
@@ -156,10 +158,13 @@ class LivingWorld(SteppingWorld):
             self.count("fault_skipped")
             return
         self.count("leave")
+        self.flush(node)
         for group in list(node.groups):
             self.leave_group(me, group)
+            self.flush(node)
         node.stack.leave(self.out)
         self.finish(node, None)
+        self.flush(node)
         self.recorder.add(me, self.now, LEAVE)
         node.up = False
         node.left = True
@@ -167,28 +172,31 @@ class LivingWorld(SteppingWorld):
         node.forget_volatile()
 
     def join_group(self, me: NodeId, group: GroupId) -> None:
-        """The node becomes a member during the run."""
+        """The node becomes a member during the run, as soon as that is durable."""
         node = self.nodes[me]
-        if not node.up or group in node.groups:
+        if not node.up or group in node.groups or self._is_changing(node):
             self.count("fault_skipped")
             return
         self.count("join_group")
-        node.groups = {**node.groups, group: None}
-        self.recorder.add(me, self.now, JOIN, group=group)
+        self.joining = group
         node.stack.join_group(group, self.out)
         self.finish(node, None)
 
     def leave_group(self, me: NodeId, group: GroupId) -> None:
-        """The node is no member any more."""
+        """The node is no member any more, as soon as that is durable."""
         node = self.nodes[me]
-        if not node.up or group not in node.groups:
+        if not node.up or group not in node.groups or self._is_changing(node):
             self.count("fault_skipped")
             return
         self.count("leave_group")
+        self.leaving = group
         node.stack.leave_group(group, self.out)
         self.finish(node, None)
-        node.groups = {other: None for other in node.groups if other != group}
-        self.recorder.add(me, self.now, LEAVE, group=group)
+
+    def _is_changing(self, node: SimNode) -> bool:
+        """Whether a change of its groups still waits for the disk."""
+        entries = [entry for entry, _ in node.disk.waiting if entry is not None]
+        return any(entry.joined is not None or entry.left is not None for entry in entries)
 
     def join_in_turn(self, me: NodeId) -> None:
         """A founder of an overlay that nodes join one after the other: the first one is there

@@ -2,12 +2,13 @@
 
 import gc
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.faults import FaultPlan, random_crashes
-from causalcast.simulator.run_result import build_nodes, level_for, run_of
+from causalcast.simulator.run_result import DETAILED_UP_TO, build_nodes, level_for, run_of
 from causalcast.simulator.scenario import Scenario
 from causalcast.simulator.simulation import Simulation
 from causalcast.simulator.workload import Workload
@@ -17,6 +18,25 @@ from causalcast.wire.codec import Codec
 
 _SLICES = 200  # how often progress is told
 _STATE_EVERY_US = 100_000  # how often a full trace samples the size of each node's state
+
+
+@contextmanager
+def _few_collections(large: bool) -> Iterator[None]:
+    """What a large run is built of stays: the collector need not look at it again and again.
+
+    Not for small runs: of thousands in one process, what is frozen is hardly ever collected.
+    """
+    if not large:
+        yield
+        return
+    gc.freeze()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1_000_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 class ScenarioRun:
@@ -46,20 +66,13 @@ class ScenarioRun:
 
     def run(self, progress: Callable[[float], None] | None = None) -> None:
         """Let it happen; `progress` hears from time to time how much is done, from 0 to 1."""
-        # What was built stays: the collector need not look at it again and again.
-        gc.freeze()
-        thresholds = gc.get_threshold()
-        gc.set_threshold(1_000_000, 50, 100)
-        try:
+        with _few_collections(self.scenario.nodes() > DETAILED_UP_TO):
             workload_ends = self._begin + self.scenario.until_us
             self._advance(self._begin, workload_ends, progress)
             self.simulation.calm_down()
             if self.scenario.recover_all:
                 self.faults.recover_all()
             self._advance(workload_ends, self._end, progress)
-        finally:
-            gc.set_threshold(*thresholds)
-            gc.unfreeze()
 
     def result(self) -> Run:
         """The run as a trace in memory."""

@@ -76,11 +76,14 @@ class Channel:
 
 @final
 class Entry:
-    """One durable entry: a new publication, and the encoded records of a step by layer."""
+    """One durable entry: a new publication, the encoded records of a step by layer, and the group
+    that the node joined or left in it."""
 
     def __init__(self, publication: Publication | None, records: list[tuple[int, bytes]]) -> None:
         self.publication = publication
         self.records = records
+        self.joined: GroupId | None = None
+        self.left: GroupId | None = None
 
 
 @final

@@ -19,7 +19,7 @@ from causalcast.core.effects import (
     Stable,
     StartTimer,
 )
-from causalcast.core.ids import NodeId
+from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Invariant
@@ -72,6 +72,8 @@ class SteppingWorld(World):
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.out = Outbox()
+        self.joining: GroupId | None = None  # by the step that is going on
+        self.leaving: GroupId | None = None
         self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
         self.invariants: list[Invariant] = []  # must hold after every step
         self.broken: list[str] = []  # those that did not, and where
@@ -106,17 +108,25 @@ class SteppingWorld(World):
         assert node.up  # who is down takes no steps
         out = self.out
         effects = out.effects
-        if node.crash_after is not None and (effects or out.records or publication is not None):
+        if node.crash_after is not None and self._does_something(publication):
             self._finish_half(node, publication, effects)
         elif self._sync_us > 0:
             self._finish_slowly(node, publication, effects)
         else:
-            if out.records or publication is not None:
-                self._make_durable(node, self._take_entry(publication))
+            entry = self._take_entry(publication)
+            if entry is not None:
+                self._make_durable(node, entry)
             perform(effects, node.me, self)  # starts no step, so nothing is added meanwhile
+            if entry is not None:
+                self._conclude(node, entry)
         effects.clear()
         if self.invariants:
             self._check_invariants(node)
+
+    def _does_something(self, publication: Publication | None) -> bool:
+        out = self.out
+        changes_groups = self.joining is not None or self.leaving is not None
+        return bool(out.effects or out.records) or publication is not None or changes_groups
 
     def _check_invariants(self, node: SimNode) -> None:
         for invariant in self.invariants:
@@ -143,6 +153,7 @@ class SteppingWorld(World):
                 if isinstance(effect, Deliver):  # in the same entry, so it happened
                     self.deliver(node.me, effect)
             effects = [effect for effect in effects if not isinstance(effect, Deliver)]
+            self._conclude(node, entry)
             left -= 1
         elif entry is not None:
             left = 0
@@ -170,26 +181,48 @@ class SteppingWorld(World):
         def synced() -> None:
             if node.lives != lives or not node.up:
                 return
-            entry, visible = node.disk.waiting.pop(0)
-            if entry is not None:
-                self._make_durable(node, entry)
-            perform(visible, node.me, self)
+            self._let_out(node)
             if node.disk.waiting and node.up:
                 self._sync(node)
 
         entry = node.disk.waiting[0][0]
         self.plan(self.now + (0 if entry is None else self._sync_us), synced)
 
+    def flush(self, node: SimNode) -> None:
+        """Wait for the disk: everything that waits behind a sync happens now."""
+        while node.disk.waiting:
+            self._let_out(node)
+
+    def _let_out(self, node: SimNode) -> None:
+        """The next step's entry is durable: what others can see of it happens."""
+        entry, visible = node.disk.waiting.pop(0)
+        if entry is not None:
+            self._make_durable(node, entry)
+        perform(visible, node.me, self)
+        if entry is not None:
+            self._conclude(node, entry)
+
     def _take_entry(self, publication: Publication | None) -> Entry | None:
         records = self.out.records
-        if publication is None and not records:
+        if publication is None and not records and self.joining is None and self.leaving is None:
             return None
         encoded = [(record.layer, self.codec.encode(record.message)) for record in records]
         records.clear()
-        return Entry(publication, encoded)
+        entry = Entry(publication, encoded)
+        entry.joined, self.joining = self.joining, None
+        entry.left, self.leaving = self.leaving, None
+        return entry
 
-    def _make_durable(self, node: SimNode, entry: Entry | None) -> None:
-        assert entry is not None
+    def _conclude(self, node: SimNode, entry: Entry) -> None:
+        """After everything else of a step: what it left, it was a member of until now."""
+        if entry.left is not None:
+            node.groups = {other: None for other in node.groups if other != entry.left}
+            self.recorder.add(node.me, self.now, LEAVE, group=entry.left)
+
+    def _make_durable(self, node: SimNode, entry: Entry) -> None:
+        if entry.joined is not None:
+            node.groups = {**node.groups, entry.joined: None}
+            self.recorder.add(node.me, self.now, JOIN, group=entry.joined)
         node.disk.records.extend(entry.records)
         publication = entry.publication
         if publication is not None:
@@ -253,9 +286,8 @@ class SteppingWorld(World):
             expiry.cancelled = True
 
     def hold(self, node: NodeId, effect: Hold) -> None:
-        waits_for = effect.waits_for
-        note = f"waits for {waits_for >> 32}.{waits_for & 0xFFFFFFFF}"
-        self.recorder.add(node, self.now, HOLD, effect.message, value=waits_for, note=note)
+        note = f"waits for {effect.words()}"
+        self.recorder.add(node, self.now, HOLD, effect.message, value=effect.waits_for, note=note)
 
     def release(self, node: NodeId, effect: Release) -> None:
         self.recorder.add(node, self.now, RELEASE, effect.message)

@@ -17,6 +17,8 @@ from causalcast.swarm.safe_parts import PROMISE
 UNTIL_MS = 1500
 CALM_MS = 30_000
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13)
+LARGE_TREES = (17, 24, 31)  # now and then, where only trees will do
+LARGE_TREES_FROM = 10  # who asks for small graphs gets no large trees
 
 
 # What the drawn faults are called when they fire, and which of them only a tolerant protocol gets.
@@ -111,6 +113,8 @@ class Draw:
         return self.spec.needs.overlay == "any" and PROMISE in self.spec.guarantees
 
     def _graph(self) -> list[list[int]]:
+        if self.overlay == "tree" and self.rng.random() < 0.5:
+            return self._shaped_tree()
         order = list(range(self.nodes))
         self.rng.shuffle(order)
         edges = [
@@ -125,6 +129,15 @@ class Draw:
             if [a, b] not in edges and [b, a] not in edges:
                 edges.append([a, b])
         return edges
+
+    def _shaped_tree(self) -> list[list[int]]:
+        """A line, a star or a binary tree, its nodes in any order; now and then a large one."""
+        if self.nodes >= LARGE_TREES_FROM and self.rng.random() < 0.3:
+            self.nodes = self.rng.choice(LARGE_TREES)
+        order = list(range(self.nodes))
+        self.rng.shuffle(order)
+        parents = self.rng.choice([_line_parent, _star_parent, _binary_parent])
+        return [[order[parents(n)], order[n]] for n in range(1, self.nodes)]
 
     def _network(self) -> dict[str, Any]:
         rng = self.rng
@@ -166,6 +179,8 @@ class Draw:
     def _faults(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         faults = self._pauses() + self._slow_links() + self._group_changes(groups)
         faults += self._suspicions()
+        if self.overlay == "tree":
+            faults += self._lone_suspicions() + self._joins(groups)
         if self.spec.tolerates is not None or self.beyond:
             faults += self._crashes()
             faults += self._cuts()
@@ -253,6 +268,31 @@ class Draw:
             for _ in self._some(3)
         ]
 
+    def _lone_suspicions(self) -> list[dict[str, Any]]:
+        """One node alone suspects another: on a tree it may then send past it, others do not."""
+        faults: list[dict[str, Any]] = []
+        for _ in self._some(6):
+            start, end = self._span(400)
+            by, node = self.rng.sample(range(self.nodes), 2)
+            lone = {"node": node, "by": by}
+            faults.append({"at_ms": start, "kind": "suspect", **lone})
+            faults.append({"at_ms": end, "kind": "trust", **lone})
+        return faults
+
+    def _joins(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        """Nodes that are in no member list yet: on a tree messages have to find the way to them."""
+        outside = [
+            {"node": node, "group": group}
+            for group, members in groups.items()
+            if members != "*"
+            for node in range(self.nodes)
+            if node not in members
+        ]
+        return [
+            {"at_ms": self.rng.randrange(UNTIL_MS), "kind": "join", **self.rng.choice(outside)}
+            for _ in (self._some(4) if outside else ())
+        ]
+
     def _group_changes(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         return [
             {
@@ -263,6 +303,18 @@ class Draw:
             }
             for _ in self._some(3)
         ]
+
+
+def _line_parent(node: int) -> int:
+    return node - 1
+
+
+def _star_parent(node: int) -> int:
+    return 0
+
+
+def _binary_parent(node: int) -> int:
+    return (node - 1) // 2
 
 
 def toml_text(head: dict[str, Any], tables: list[tuple[str, dict[str, Any]]]) -> str:

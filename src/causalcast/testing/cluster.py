@@ -89,6 +89,10 @@ class Cluster:
         """What a message that is held at `node` waits for."""
         return self._world.nodes[node].stack.multicast.explain(message)
 
+    def reasons(self, node: int, message: MessageId) -> list[str]:
+        """The same in words."""
+        return self._world.nodes[node].stack.multicast.reasons(message)
+
     # Time
 
     def run_ms(self, milliseconds: float) -> None:

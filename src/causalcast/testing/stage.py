@@ -254,7 +254,7 @@ class Stage(World):
 
     def hold(self, node: NodeId, effect: Hold) -> None:
         """Say it."""
-        waits_for = self._name(effect.waits_for)
+        waits_for = effect.reason or self._name(effect.waits_for)
         self.said.append(f"{node} holds {self._name(effect.message)}, waits for {waits_for}")
 
     def release(self, node: NodeId, effect: Release) -> None:

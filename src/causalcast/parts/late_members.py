@@ -1,0 +1,82 @@
+"""Where messages of a group lead: to its founders, and to those who joined by a message's epoch.
+
+A node that joins says so to everybody; the group's coordinator, its first founder, admits it with
+the next epoch. Since a message names its epoch, every node on its way leads it to the same members.
+"""
+
+from causalcast.core.groups import Groups
+from causalcast.core.ids import GroupId, NodeId
+from causalcast.core.spec import Setup
+
+
+class LateMembers:
+    """Epochs of groups, and the ways to members that joined; sizes go with groups, not nodes."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.me = setup.me
+        self._groups: Groups = setup.groups
+        self._surroundings = setup.topology
+        self._founded_by: dict[GroupId, list[NodeId]] = {}  # who within reach leads to founders
+        self.epochs: dict[GroupId, int] = {}  # the last one heard of
+        self.led: dict[GroupId, dict[NodeId, int]] = {}  # who else leads to members, from when on
+        self.joining: dict[GroupId, dict[NodeId, list[NodeId]]] = {}  # the ways to joiners
+        self.admitted = dict.fromkeys(setup.groups.groups_of(setup.me))
+
+    def __getstate__(self) -> dict[str, object]:
+        """For searches that compare states: what was asked for before is no state."""
+        return {**self.__dict__, "_founded_by": {}}
+
+    def led_to(self, group: GroupId, epoch: int, within_reach: dict[NodeId, None]) -> list[NodeId]:
+        """Those within reach that are members of that epoch, or have one behind them."""
+        founders = self._founded_by.get(group)
+        if founders is None:
+            behind = self._surroundings.behind
+            founders = [node for node in within_reach if behind(node, group)]
+            self._founded_by[group] = founders
+        led = self.led.get(group)
+        if led is None or epoch == 0:
+            return founders
+        return [
+            node
+            for node in within_reach
+            if node in founders or (node in led and led[node] <= epoch)
+        ]
+
+    def is_news(self, group: GroupId) -> bool:
+        """Whether nobody was told yet that this node is in the group."""
+        return group not in self.admitted and self.me not in self.joining.get(group, {})
+
+    def is_joining(self) -> bool:
+        """Whether this node still waits to be admitted to a group."""
+        return any(self.me in joiners for joiners in self.joining.values())
+
+    def remember_joiner(self, group: GroupId, joiner: NodeId, way: list[NodeId]) -> None:
+        """Somebody wants to join; these nodes within reach lie on the way to it."""
+        self.joining.setdefault(group, {})[joiner] = way
+
+    def epoch_to_admit(self, group: GroupId) -> int:
+        """The epoch in which to admit the next member; 0 if that is not for this node to do."""
+        founders = self._groups.members_of(group) or self._surroundings.everybody()
+        return self.epochs.get(group, 0) + 1 if min(founders) == self.me else 0
+
+    def admit(self, group: GroupId, joiner: NodeId, epoch: int) -> None:
+        """The joiner is a member from this epoch on."""
+        self.epochs[group] = epoch
+        led = self.led.setdefault(group, {})
+        for node in self.joining.get(group, {}).pop(joiner, []):
+            led.setdefault(node, epoch)
+        if joiner == self.me:
+            self.admitted[group] = None
+
+    def restore(
+        self,
+        epochs: dict[GroupId, int],
+        led: dict[GroupId, dict[NodeId, int]],
+        joining: dict[GroupId, dict[NodeId, list[NodeId]]],
+        admitted: list[GroupId],
+    ) -> None:
+        """What a snapshot says."""
+        self.epochs = epochs
+        self.led = led
+        self.joining = joining
+        self.admitted = dict.fromkeys(admitted)

@@ -1,0 +1,96 @@
+"""Messages processed here whose way onward is not finished, found by any number they were given."""
+
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message
+from causalcast.parts.holdback import Stamp
+from causalcast.parts.neighbourhood import Pair
+from causalcast.parts.safe_path import NOBODY, Numbers, Stamped
+
+
+class Record(Stamped):
+    """A message, and how far its way onward is known to be done.
+
+    `needs` is the past when the message was processed. It never changes: a message that took on
+    later dependencies when it is repeated would wait for its own successors.
+    """
+
+    def __init__(
+        self,
+        message: Message,
+        origin: NodeId,
+        epoch: int,
+        back: NodeId,
+        numbers: Numbers,
+        at: int,
+    ) -> None:
+        super().__init__(origin, epoch, back, numbers)
+        self.message = message
+        self.since = at  # when it was processed here
+        self.needs: dict[Pair, int] = {}
+        self.targets: dict[NodeId, int] = {}  # whom I numbered it for
+        self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
+        self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
+        self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
+        self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
+
+    def stamps(self) -> list[Stamp]:
+        """All numbers it was given, as far as they are known."""
+        return [
+            (issuer, node, number)
+            for issuer, vector in self.numbers.items()
+            for node, number in vector.items()
+        ]
+
+    def numbers_for(self, node: NodeId) -> dict[NodeId, int]:
+        """Who numbered it for a node, and how."""
+        return {issuer: vector[node] for issuer, vector in self.numbers.items() if node in vector}
+
+
+class MessageLog:
+    """The records in the order they were processed, and where each number leads."""
+
+    def __init__(self) -> None:
+        self.records: dict[Record, None] = {}
+        self._index: dict[Stamp, Record] = {}
+
+    def add(self, record: Record) -> None:
+        """Keep a record."""
+        self.records[record] = None
+        for stamp in record.stamps():
+            self._index[stamp] = record
+
+    def at(self, stamp: Stamp) -> Record | None:
+        """The message that was given this number."""
+        return self._index.get(stamp)
+
+    def find(self, stamps: list[Stamp]) -> Record | None:
+        """The message that was given one of these numbers."""
+        for stamp in stamps:
+            record = self._index.get(stamp)
+            if record is not None:
+                return record
+        return None
+
+    def learn(self, record: Record, origin: NodeId, numbers: Numbers) -> Numbers:
+        """Take over numbers and the origin of a further copy; what was new comes back."""
+        news: Numbers = {}
+        for issuer, vector in numbers.items():
+            known = record.numbers.setdefault(issuer, {})
+            for node, number in vector.items():
+                if node not in known:
+                    known[node] = number
+                    self._index[issuer, node, number] = record
+                    news.setdefault(issuer, {})[node] = number
+        if record.origin == NOBODY:
+            record.origin = origin
+        return news
+
+    def remove(self, record: Record) -> None:
+        """Forget a record."""
+        del self.records[record]
+        for stamp in record.stamps():
+            self._index.pop(stamp, None)
+
+    def size(self) -> int:
+        """Numbers kept."""
+        return len(self._index)

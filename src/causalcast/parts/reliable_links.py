@@ -1,0 +1,293 @@
+"""Reliable links from every node to every other: once, in order, over crashes (sub-automaton).
+
+The channel that the papers on group multicast take for granted. Each direction between two nodes
+numbers its parcels. A parcel is persisted before it is sent, kept until it is acknowledged, and
+repeated; the receiver takes parcels in their order and persists each with what it leads to. So what
+was sent to several nodes in one step reaches all of them, whatever crashes, once all are back.
+"""
+
+from typing import Final, final
+
+from causalcast.core.duration import MILLISECOND
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message, Wire
+from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Option, Setup
+
+REPEAT: Final = "reliable_links.repeat"
+ACKNOWLEDGE: Final = "reliable_links.acknowledge"
+
+
+class Parcel(Message):
+    """The `number`-th message on this direction: take it if it is the next, else when it is."""
+
+    wire = Wire("reliable_links.parcel", number=int, content=Message)
+
+    def __init__(self, number: int, content: Message) -> None:
+        self.number = number
+        self.content = content
+
+
+class Got(Message):
+    """All up to `count` arrived here: forget them. With `answer`, tell the same."""
+
+    wire = Wire("reliable_links.got", count=int, answer=bool)
+
+    def __init__(self, count: int, answer: bool) -> None:
+        self.count = count
+        self.answer = answer
+
+
+class Sent(Message):
+    """Record: this went to these nodes, as the next parcel of each."""
+
+    wire = Wire("reliable_links.sent", to=list[NodeId], content=Message)
+
+    def __init__(self, to: list[NodeId], content: Message) -> None:
+        self.to = to
+        self.content = content
+
+
+class Taken(Message):
+    """Record: the next parcel of this node was taken, and this was in it."""
+
+    wire = Wire("reliable_links.taken", sender=NodeId, content=Message)
+
+    def __init__(self, sender: NodeId, content: Message) -> None:
+        self.sender = sender
+        self.content = content
+
+
+class Counts(Message):
+    """Record of a snapshot: parcels sent to, acknowledged by, and taken from each node."""
+
+    wire = Wire(
+        "reliable_links.counts",
+        sent=dict[NodeId, int],
+        acknowledged=dict[NodeId, int],
+        taken=dict[NodeId, int],
+    )
+
+    def __init__(
+        self, sent: dict[NodeId, int], acknowledged: dict[NodeId, int], taken: dict[NodeId, int]
+    ) -> None:
+        self.sent = sent
+        self.acknowledged = acknowledged
+        self.taken = taken
+
+
+class Unacknowledged(Message):
+    """Record of a snapshot: a parcel to this node that it has not acknowledged."""
+
+    wire = Wire("reliable_links.unacknowledged", to=NodeId, number=int, content=Message)
+
+    def __init__(self, to: NodeId, number: int, content: Message) -> None:
+        self.to = to
+        self.number = number
+        self.content = content
+
+
+MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged]
+RARE: Final = ["reliable_links.repeated", "reliable_links.resumed", "reliable_links.early"]
+
+OPTIONS: Final = [
+    Option(
+        "repeat_after",
+        250 * MILLISECOND,
+        # Well above a round trip across a continent, so that repetitions mean loss.
+        "send a message again if its acknowledgement takes longer than this",
+        unit="ms",
+    ),
+    Option(
+        "acknowledge_after",
+        10 * MILLISECOND,
+        # Many messages share one acknowledgement, and it still comes long before a repetition.
+        "collect acknowledgements for this long",
+        unit="ms",
+    ),
+    Option(
+        "window",
+        1000,
+        # Bounds what is under way to a node that is slow or catching up.
+        "messages under way to one node before further ones wait for acknowledgements",
+        least=1,
+    ),
+]
+
+
+@final
+class Direction:
+    """What one peer and this node have said to each other."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.heard = False  # since the link came up: did it tell what it got
+        self.sent = 0  # parcels so far
+        self.acknowledged = 0
+        self.under_way = 0  # the highest number that was sent on this link
+        self.kept: dict[int, Message] = {}  # not acknowledged
+        self.taken = 0
+        self.early: dict[int, Message] = {}  # came before an earlier one
+        self.owes = False  # an acknowledgement
+
+
+@final
+class ReliableLinks:
+    """Both directions to every peer."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.me = setup.me
+        self.repeat_after = setup.number("repeat_after")
+        self.acknowledge_after = setup.number("acknowledge_after")
+        self.window = setup.number("window")
+        self.peers = {peer: Direction() for peer in setup.topology.everybody() if peer != setup.me}
+
+    # What the owner calls
+
+    def send(self, to: list[NodeId], content: Message, out: Outbox) -> None:
+        """Bring `content` to all of these, each once and behind what it was sent before."""
+        others = [peer for peer in to if peer != self.me]
+        out.persist(Sent(others, content))
+        for peer in others:
+            direction = self.peers[peer]
+            direction.sent += 1
+            direction.kept[direction.sent] = content
+            self._send_waiting(peer, direction, out)
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> list[Message]:
+        """What can be taken now, in its order; each is persisted."""
+        direction = self.peers.get(sender)
+        if direction is None:
+            out.note("reliable_links.stray", sender)
+            return []
+        if isinstance(message, Got):
+            self._on_got(sender, direction, message, out)
+            return []
+        if not isinstance(message, Parcel):
+            out.note("reliable_links.stray", sender)
+            return []
+        self._acknowledge_later(sender, direction, out)
+        if message.number <= direction.taken or message.number > direction.taken + self.window:
+            return []
+        if message.number > direction.taken + 1:
+            out.note("reliable_links.early", sender)
+        direction.early[message.number] = message.content
+        taken = []
+        while direction.taken + 1 in direction.early:
+            direction.taken += 1
+            content = direction.early.pop(direction.taken)
+            out.persist(Taken(sender, content))
+            taken.append(content)
+        return taken
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        """Repeat what was not acknowledged, or acknowledge."""
+        peer = NodeId(subject)
+        direction = self.peers[peer]
+        if name == ACKNOWLEDGE:
+            direction.owes = False
+            out.send(peer, Got(direction.taken, False))
+            return
+        assert name == REPEAT
+        if not direction.heard:
+            out.send(peer, Got(direction.taken, True))
+        elif direction.kept:
+            out.note("reliable_links.repeated", peer)
+            direction.under_way = direction.acknowledged
+            self._send_waiting(peer, direction, out)
+        if direction.kept or not direction.heard:
+            out.start_timer(REPEAT, self.repeat_after, peer)
+
+    def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
+        """Tell what came from there so far, and expect the same."""
+        direction = self.peers.get(peer)
+        if direction is not None:
+            direction.up = True
+            direction.heard = False
+            direction.owes = False
+            out.send(peer, Got(direction.taken, True))
+            out.start_timer(REPEAT, self.repeat_after, peer)
+
+    def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
+        """Send nothing more for now."""
+        direction = self.peers.get(peer)
+        if direction is not None:
+            direction.up = False
+            direction.heard = False
+            direction.early = {}
+            out.cancel_timer(REPEAT, peer)
+            out.cancel_timer(ACKNOWLEDGE, peer)
+
+    def restore(self, record: Message) -> Message:
+        """Take in one record after a restart; it comes back for the owner to look at."""
+        if isinstance(record, Sent):
+            for peer in record.to:
+                direction = self.peers[peer]
+                direction.sent += 1
+                direction.kept[direction.sent] = record.content
+        elif isinstance(record, Taken):
+            self.peers[record.sender].taken += 1
+        elif isinstance(record, Counts):
+            for peer, direction in self.peers.items():
+                direction.sent = record.sent.get(peer, 0)
+                direction.acknowledged = record.acknowledged.get(peer, 0)
+                direction.taken = record.taken.get(peer, 0)
+        elif isinstance(record, Unacknowledged):
+            self.peers[record.to].kept[record.number] = record.content
+        return record
+
+    def snapshot(self) -> list[Message]:
+        """Records for a restart."""
+        peers = self.peers.items()
+        records: list[Message] = [
+            Counts(
+                {peer: direction.sent for peer, direction in peers},
+                {peer: direction.acknowledged for peer, direction in peers},
+                {peer: direction.taken for peer, direction in peers},
+            )
+        ]
+        for peer, direction in peers:
+            for number, content in direction.kept.items():
+                records.append(Unacknowledged(peer, number, content))
+        return records
+
+    def kept(self) -> int:
+        """Parcels that were not acknowledged."""
+        return sum(len(direction.kept) for direction in self.peers.values())
+
+    def size(self) -> int:
+        """Entries kept."""
+        early = sum(len(direction.early) for direction in self.peers.values())
+        return 3 * len(self.peers) + self.kept() + early
+
+    # Small things
+
+    def _on_got(self, peer: NodeId, direction: Direction, got: Got, out: Outbox) -> None:
+        for number in range(direction.acknowledged + 1, min(got.count, direction.sent) + 1):
+            direction.kept.pop(number, None)
+            direction.acknowledged = number
+        if got.answer:
+            out.send(peer, Got(direction.taken, False))
+        if not direction.heard:
+            direction.heard = True
+            direction.under_way = direction.acknowledged
+            if direction.kept:
+                out.note("reliable_links.resumed", peer)
+                out.start_timer(REPEAT, self.repeat_after, peer)
+        self._send_waiting(peer, direction, out)
+
+    def _send_waiting(self, peer: NodeId, direction: Direction, out: Outbox) -> None:
+        """Send what was not sent on this link, as far as the window allows."""
+        if not direction.up or not direction.heard:
+            return
+        if direction.under_way == direction.acknowledged and direction.kept:
+            out.start_timer(REPEAT, self.repeat_after, peer)
+        last = min(direction.sent, direction.acknowledged + self.window)
+        for number in range(max(direction.under_way, direction.acknowledged) + 1, last + 1):
+            out.send(peer, Parcel(number, direction.kept[number]))
+            direction.under_way = number
+
+    def _acknowledge_later(self, peer: NodeId, direction: Direction, out: Outbox) -> None:
+        if not direction.owes:
+            direction.owes = True
+            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, peer)

@@ -1,0 +1,136 @@
+"""Planted bugs of `cbcast`: counts per group, compressed, with members that come and go."""
+
+from causalcast.core import GroupId, NodeId
+from causalcast.parts.member_lists import Joined, MemberLists, Welcome
+from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped
+from causalcast.swarm.mutant import Mutant, Patch
+
+_is_ready = Cbcast._is_ready
+_pass = Cbcast._pass
+
+
+def ready_for_its_own_group(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
+    """Counts of other groups are not looked at."""
+    own = {group: clock for group, clock in message.clocks.items() if group == message.group}
+    alone = Timestamped(message.group, message.number, own, message.content)
+    return _is_ready(self, sender, alone)
+
+
+def ready_at_once(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
+    return True
+
+
+def ready_without_welcome(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
+    """Nobody's welcome is waited for: what is not counted yet counts as never meant."""
+    for other, clock in message.clocks.items():
+        if other == EVERYBODY or self.lists.has(other, self.me):
+            done = self.done.get(other, {})
+            for node, count in clock.items():
+                welcomed = other == EVERYBODY or self.lists.is_meant(other, node)
+                if welcomed and done.get(node, 0) < count:
+                    return False
+    return self.done.get(message.group, {}).get(sender, 0) >= message.number - 1
+
+
+def pass_without_others_groups(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
+    """Counts of groups this node is not in are not kept for others."""
+    mine = {
+        group: clock
+        for group, clock in message.clocks.items()
+        if group == EVERYBODY or self.lists.has(group, self.me)
+    }
+    _pass(self, sender, Timestamped(message.group, message.number, mine, message.content))
+
+
+def pass_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
+    """A new member is told only what is new, like everybody else."""
+    told = dict(self.told)
+    _pass(self, sender, message)
+    self.told = told
+
+
+def changed_since_any(self: Cbcast, group: GroupId) -> Clocks:
+    """What the members of one group were told, those of all groups were."""
+    told: Clocks = {}
+    for clocks in self.told.values():
+        for other, clock in clocks.items():
+            merged = told.setdefault(other, {})
+            for node, count in clock.items():
+                merged[node] = max(count, merged.get(node, 0))
+    before, self.told = self.told, {group: told}
+    changed = _changed_for(self, group)
+    self.told = before
+    return changed
+
+
+_changed_for = Cbcast._changed_for
+
+
+def welcome_counts_nothing(self: Cbcast, sender: NodeId, welcome: Welcome) -> None:
+    self.lists.on_welcome(sender, welcome)
+
+
+def begin_with_nothing_of_its_own(self: Cbcast, group: GroupId) -> None:
+    self.done[group] = {}
+
+
+def join_not_heard(self: MemberLists, node: NodeId, joined: Joined) -> None:
+    """Who joined is never addressed."""
+
+
+MUTANTS = [
+    Mutant(
+        "causes_not_checked",
+        "a message waits for what it names",
+        ["causal_order", "fifo_order"],
+        [Patch(Cbcast, "_is_ready", ready_at_once)],
+    ),
+    Mutant(
+        "other_groups_not_checked",
+        "counts of all groups that a member is in are checked",
+        ["causal_order"],
+        [Patch(Cbcast, "_is_ready", ready_for_its_own_group)],
+    ),
+    Mutant(
+        "welcome_not_waited_for",
+        "a new member waits until it knows what was not meant for it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(Cbcast, "_is_ready", ready_without_welcome)],
+    ),
+    Mutant(
+        "foreign_counts_dropped",
+        "counts of groups a node is not in are passed on",
+        ["causal_order"],
+        [Patch(Cbcast, "_pass", pass_without_others_groups)],
+    ),
+    Mutant(
+        "new_member_told_only_news",
+        "the first timestamp after a join is whole",
+        ["causal_order", "agreement"],
+        [Patch(Cbcast, "_pass", pass_and_keep_what_was_told)],
+    ),
+    Mutant(
+        "told_per_node_not_group",
+        "what was told is remembered per group",
+        ["causal_order"],
+        [Patch(Cbcast, "_changed_for", changed_since_any)],
+    ),
+    Mutant(
+        "welcome_without_count",
+        "a welcome says which publications were not meant for the new member",
+        ["agreement", "at_rest"],
+        [Patch(Cbcast, "_on_welcome", welcome_counts_nothing)],
+    ),
+    Mutant(
+        "own_count_forgotten",
+        "a new member has done its own publications to the group",
+        ["agreement", "validity", "at_rest"],
+        [Patch(Cbcast, "_begin_membership", begin_with_nothing_of_its_own)],
+    ),
+    Mutant(
+        "join_not_heard",
+        "who joined is addressed",
+        ["agreement"],
+        [Patch(MemberLists, "on_joined", join_not_heard)],
+    ),
+]

@@ -1,0 +1,43 @@
+"""What LoCaMu puts on the wire stays small, and has nothing to do with the number of nodes."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    path = Path(__file__).parent.parent.parent / "benchmarks" / "locamu_metadata.py"
+    spec = importlib.util.spec_from_file_location("locamu_metadata", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_largest_header_is_the_same_in_every_large_tree(benchmark: ModuleType) -> None:
+    """At most 540 bytes at degree 3 and f = 1, as S000 has it for 65,535 nodes."""
+    small, middle, large = (benchmark.worst_case(nodes, 1) for nodes in (63, 1023, 65_535))
+    assert small["largest_header_bytes"] <= middle["largest_header_bytes"] <= 540
+    for fact in ("ball", "past_entries_most"):
+        assert small[fact] <= middle[fact] == large[fact]
+    # The publisher's id is part of the frame, and takes more bytes where there are more nodes.
+    assert large["largest_header_bytes"] - middle["largest_header_bytes"] <= 2
+    assert large["ball"] == 22
+
+
+def test_most_headers_say_little(benchmark: ModuleType) -> None:
+    found = benchmark.measure(63, 1, 10, 3, "compressed")
+    dense = benchmark.measure(63, 1, 10, 3, "dense")
+    assert found["copy_bytes_average"] <= 36
+    assert found["copy_bytes_average"] < 0.75 * dense["copy_bytes_average"]
+    assert found["control_bytes_per_delivery"] <= 16
+
+
+@pytest.mark.slow
+def test_on_511_nodes_too(benchmark: ModuleType) -> None:
+    found = benchmark.measure(511, 1, 10, 1, "compressed")
+    assert found["copy_bytes_average"] <= 36
+    assert found["control_bytes_per_delivery"] <= 16

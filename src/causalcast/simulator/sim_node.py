@@ -94,6 +94,7 @@ class Disk:
         self.records: list[tuple[int, bytes]] = []
         self.published = 0  # the number of the last durable publication
         self.waiting: list[tuple[Entry | None, list[Effect]]] = []  # steps behind a sync
+        self.flushed = 0  # how often it was waited for
 
 
 @final

@@ -176,10 +176,10 @@ class SteppingWorld(World):
             self._sync(node)
 
     def _sync(self, node: SimNode) -> None:
-        lives = node.lives
+        lives, flushed = node.lives, node.disk.flushed
 
         def synced() -> None:
-            if node.lives != lives or not node.up:
+            if node.lives != lives or not node.up or node.disk.flushed != flushed:
                 return
             self._let_out(node)
             if node.disk.waiting and node.up:
@@ -190,6 +190,7 @@ class SteppingWorld(World):
 
     def flush(self, node: SimNode) -> None:
         """Wait for the disk: everything that waits behind a sync happens now."""
+        node.disk.flushed += 1  # the sync that is under way has nothing left to let out
         while node.disk.waiting:
             self._let_out(node)
 

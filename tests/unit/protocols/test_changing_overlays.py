@@ -1,0 +1,130 @@
+"""Protocols on safe links over HyParView: mass crashes, partitions, and what is kept afterwards."""
+
+from typing import Any
+
+import pytest
+
+from causalcast.core import NodeId
+from causalcast.parts.safe_links import SafeLinkMulticast
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import toml_text
+from causalcast.swarm.safe_parts import Parts
+from causalcast.swarm.trial import Trial, try_run
+
+PROTOCOLS = ["prc_broadcast", "cptcast"]
+
+
+def changing_run(
+    protocol: str,
+    options: dict[str, Any],
+    nodes: int,
+    publish: dict[str, Any],
+    faults: list[dict[str, Any]],
+    until_ms: int,
+) -> ScenarioRun:
+    overlay = {
+        "kind": "hyparview",
+        "nodes": nodes,
+        "active_view": 4,
+        "shuffle_every": 1000,
+        "probe_every": 1000,
+        "settle_ms": 3000,
+    }
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", options),
+        ("overlay", overlay),
+        ("network", {"latency_ms": {"kind": "uniform", "low": 5, "high": 30}}),
+        ("[publish]", {"node": "random", **publish}),
+        *[("[fault]", fault) for fault in faults],
+        ("calm", {"ms": 30_000}),
+    ]
+    head = {"protocol": protocol, "until_ms": until_ms, "seed": 5}
+    return ScenarioRun(Scenario(toml_text(head, tables), "test"), "deliveries")
+
+
+def parts_after(run: ScenarioRun) -> tuple[Trial, int]:
+    """What did not hold, and into how many parts the nodes fell."""
+    trial = try_run(run, run.run)
+    return trial, Parts(run.simulation, run.scenario.blueprint.protocol).count()
+
+
+def delivered_by(run: ScenarioRun) -> dict[int, set[int]]:
+    """Per node that is up, what it delivered."""
+    rows = run.result().events.to_pylist()
+    up = [node.me for node in run.simulation.nodes if node.up]
+    return {
+        node: {row["message"] for row in rows if row["node"] == node and row["kind"] == "deliver"}
+        for node in up
+    }
+
+
+def mass_crash(protocol: str, setup: str) -> ScenarioRun:
+    faults = [{"at_ms": 800, "kind": "crash", "node": node} for node in range(0, 80, 2)]
+    publish = {"count": 30, "interval_ms": 100}
+    return changing_run(protocol, {"link_setup": setup}, 80, publish, faults, 3500)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_vectors_bring_all_survivors_of_a_mass_crash_together(protocol: str) -> None:
+    run = mass_crash(protocol, "vector")
+    trial, parts = parts_after(run)
+    assert not trial.problems
+    assert parts == 1
+    delivered = list(delivered_by(run).values())
+    assert all(some == delivered[0] for some in delivered)
+
+
+def test_over_safe_paths_some_survivors_stay_deaf_and_nothing_else_breaks() -> None:
+    trial, parts = parts_after(mass_crash("prc_broadcast", "safe_path"))
+    assert not trial.problems  # order, and agreement in each part
+    assert parts > 1
+
+
+def halves(until_ms: int) -> list[dict[str, Any]]:
+    even, odd = list(range(0, 40, 2)), list(range(1, 40, 2))
+    return [
+        {"at_ms": 500, "kind": "partition", "sides": [even, odd], "loud": True},
+        {"at_ms": until_ms, "kind": "heal"},
+    ]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_halves_that_both_went_on_agree_after_they_meet_again(protocol: str) -> None:
+    publish = {"count": 60, "interval_ms": 100}
+    run = changing_run(protocol, {}, 40, publish, halves(6000), 7000)
+    trial, parts = parts_after(run)
+    assert not trial.problems
+    assert parts == 1
+    delivered = list(delivered_by(run).values())
+    assert all(some == delivered[0] for some in delivered)
+    assert len(delivered[0]) == run.simulation.publications
+
+
+def test_where_the_log_does_not_reach_back_the_gap_is_told() -> None:
+    publish = {"count": 60, "interval_ms": 100}
+    run = changing_run("prc_broadcast", {"log": 5}, 40, publish, halves(6000), 7000)
+    trial, parts = parts_after(run)
+    assert not trial.problems  # nobody delivers across the gap
+    assert parts > 1
+    assert trial.fired["note.vector_setup.log_falls_short"] > 0
+    assert trial.fired["note.vector_setup.behind_the_log"] > 0
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("setup", ["vector", "safe_path"])
+def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str) -> None:
+    """After 400 broadcasts and a quiet time, what is left does not depend on how many there
+    were."""
+    publish = {"node": 3, "count": 400, "interval_ms": 10}
+    options = {"link_setup": setup, "log": 20}
+    run = changing_run(protocol, options, 10, publish, [], 6000)
+    run.run()
+    for node in run.simulation.nodes:
+        multicast = node.stack.multicast
+        assert isinstance(multicast, SafeLinkMulticast)
+        assert all(not link.owed for link in multicast.links.values())
+        # The log, two counts, and for each link at most whether it pushes.
+        assert multicast.state_size() <= (20 + 2 + 4 if setup == "vector" else 4)
+        delivered = len(delivered_by(run)[NodeId(0)])
+    assert delivered == 400

@@ -25,6 +25,7 @@ from causalcast.simulator.directed_world import LOST
 from causalcast.simulator.director import Step, text_of
 from causalcast.simulator.run_result import run_of
 from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.swarm.smaller import text_of_scenario
 from causalcast.swarm.trial import AT_REST, INVARIANT, NO_EXCEPTION, SAFETY, Problem, promised
 from causalcast.swarm.world_states import State, WorldStates
@@ -102,7 +103,7 @@ class Explorer:
         self._run.simulation.invariants = list(self._spec.invariants)
         self._states = WorldStates(self._run)
         self._judged: dict[tuple[int, ...], Problem | None] = {}
-        self._judged_at_rest: dict[tuple[int, ...], Problem | None] = {}
+        self._judged_at_rest: dict[tuple[tuple[int, ...], str], Problem | None] = {}
         self._tolerated: dict[tuple[NodeId, ...], bool] = {}
         self._ways: list[tuple[int, Step]] = []  # to each place: from which, by which step
 
@@ -231,17 +232,22 @@ class Explorer:
             self._states.forget_world()
             return Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
         logs = self._states.logs_now(state)
-        nodes = list(self._run.simulation.nodes)
+        world = self._run.simulation
+        nodes = list(world.nodes)
+        parts = Parts(world, self._spec) if PROMISE in self._spec.guarantees else None
         self._states.forget_world()
         if not complete:
             return Problem("agreement", "it never came to rest")
         for rule in self._spec.at_rest:
             for node in nodes:
-                if node.up and not rule(node.stack.multicast):
+                if not node.up or (parts is not None and not parts.is_closed(node.me)):
+                    continue
+                if not rule(node.stack.multicast):
                     return Problem(AT_REST, f"{rule.__name__} at node {node.me}")
-        if logs not in self._judged_at_rest:
-            self._judged_at_rest[logs] = self._problem_of(logs, self._promised, True)
-        return self._judged_at_rest[logs]
+        history = (logs, "" if parts is None else str(parts.part_of))
+        if history not in self._judged_at_rest:
+            self._judged_at_rest[history] = self._problem_of(logs, self._promised, True, parts)
+        return self._judged_at_rest[history]
 
     def _judge_safety(self, logs: tuple[int, ...]) -> Problem | None:
         if logs not in self._judged:
@@ -250,7 +256,11 @@ class Explorer:
         return self._judged[logs]
 
     def _problem_of(
-        self, logs: tuple[int, ...], properties: tuple[str, ...], complete: bool
+        self,
+        logs: tuple[int, ...],
+        properties: tuple[str, ...],
+        complete: bool,
+        parts: Parts | None = None,
     ) -> Problem | None:
         recorder = Recorder("deliveries")
         for log in logs:
@@ -264,6 +274,9 @@ class Explorer:
             found = judge(run)
         except TraceError as error:
             return Problem("no_creation", str(error))
+        if parts is not None:
+            missing = within_parts(found.violations["agreement"], run, parts)
+            found.violations["agreement"] = list(missing)
         for name in properties:
             if found.violations[name]:
                 return Problem(name, str(found.violations[name][0]))

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format bench compile clean help
+.PHONY: demo test test-fast lint format bench bench-pipeline compile clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
 	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
 
 demo: $(VENV)/.demo
@@ -35,6 +36,9 @@ format: $(VENV)/.dev
 
 bench: compile
 	$(BIN)/python benchmarks/run.py
+
+bench-pipeline: $(VENV)/.dev
+	$(BIN)/python benchmarks/verify.py
 
 compile: build/compiled/.made
 

@@ -20,6 +20,7 @@ from causalcast.pipeline.memberships import read_memberships
 from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 
 LARGE = 300_000  # rows; below, spreading one run over tasks costs more than it saves
+SURELY_SMALL = 100_000  # bytes: no 300,000 rows fit
 ITEMS_PER_TASK = 8
 MOST_TASKS_PER_CORE = 8  # so that a slow core can leave work to others
 RUNS_PER_TASK = 64  # bounds what is lost if a task is repeated, and keeps all cores busy
@@ -35,9 +36,8 @@ def check_runs(spark: Any, folders: Sequence[Path]) -> list[Checked]:
     checked: dict[int, Checked] = {}
     small = []
     for place, folder in enumerate(folders):
-        read_header(folder)
         files = event_files(folder)
-        if rows_in(files) >= LARGE and len(files) > 1 and files_hold_whole_logs(files):
+        if _is_large(files) and files_hold_whole_logs(files):
             checked[place] = _check_large(spark, folder, files)
         else:
             small.append(place)
@@ -46,6 +46,12 @@ def check_runs(spark: Any, folders: Sequence[Path]) -> list[Checked]:
     for share, results in zip(shares, spread(spark, work, _check_share), strict=True):
         checked.update(zip(share, results, strict=True))
     return [checked[place] for place in range(len(folders))]
+
+
+def _is_large(files: Sequence[Path]) -> bool:
+    """Most files are told by their size alone: thousands of footers would take seconds to read."""
+    small = sum(path.stat().st_size for path in files) < SURELY_SMALL
+    return len(files) > 1 and not small and rows_in(files) >= LARGE
 
 
 def _share(runs: int) -> int:

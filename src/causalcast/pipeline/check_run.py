@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from causalcast.pipeline.bits import unpacked
 from causalcast.pipeline.checks.agreement import Tally
 from causalcast.pipeline.checks.finding import Finding
@@ -44,6 +46,8 @@ class Counts:
     nodes: int = 0
     publications: int = 0
     deliveries: int = 0
+    undelivered: int = 0
+    """Publications that no node delivered, its publisher included."""
 
 
 @dataclass
@@ -122,10 +126,17 @@ def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) ->
     looks = _look_at_suspicious(pieces, scans, knowledge)
     looks.append(look_closely(silent_views(of_silent.suspicious, knowledge), knowledge))
     findings = [finding for look in looks for finding in look.findings]
-    findings += _agreement(pieces, scans, [*looks, of_silent], silent, knowledge)
+    tallies = [scan.tally for scan in (*scans, of_silent)] + [look.tally for look in looks]
+    total = Tally.empty(len(publications))
+    for tally in tallies:
+        total.add(tally)
+    findings += _agreement(pieces, scans, total, silent, knowledge)
     down = [n for scan in scans for n in scan.down] + [n for look in looks for n in look.down]
     counts = Counts(
-        len(memberships.by_node), len(publications), sum(scan.deliveries for scan in scans)
+        len(memberships.by_node),
+        len(publications),
+        sum(scan.deliveries for scan in scans),
+        len(publications) - int(np.count_nonzero(unpacked(total.anywhere, len(publications)))),
     )
     return Checked(findings, counts, sorted(down))
 
@@ -143,15 +154,11 @@ def _look_at_suspicious(
 def _agreement(
     pieces: Pieces,
     scans: Sequence[Scan],
-    others: Sequence[Scan | CloseLook],
+    total: Tally,
     silent: list[int],
     knowledge: Knowledge,
 ) -> list[Finding]:
     """Names whoever lacks what others delivered; most runs have nobody to name."""
-    publications = len(knowledge.graph.publications)
-    total = Tally.empty(publications)
-    for part in (*scans, *others):
-        total.add(part.tally)
     if not total.broken().any():
         return []
     places = [
@@ -159,7 +166,7 @@ def _agreement(
         for place, scan in enumerate(scans)
         if scan.suspicious or (scan.tally.lacking & total.broken()).any()
     ]
-    broken = unpacked(total.broken(), publications)
+    broken = unpacked(total.broken(), len(knowledge.graph.publications))
     named = pieces.each(lambda logs: name_lacking(views(logs, knowledge), broken), places)
     named.append(name_lacking(silent_views(silent, knowledge), broken))
     return [finding for found in named for finding in found]

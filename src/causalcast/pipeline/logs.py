@@ -93,6 +93,8 @@ def _node_range(path: Path) -> tuple[int, int] | None:
     parts = [footer.row_group(i).column(column).statistics for i in range(footer.num_row_groups)]
     if not all(part is not None and part.has_min_max for part in parts):
         return (0, np.iinfo(np.int32).max)
+    if not all(isinstance(part.min, int) for part in parts):
+        raise TraceError(f"{path}: column 'node' has the wrong type (expected int32)")
     return (min(part.min for part in parts), max(part.max for part in parts))
 
 

@@ -20,7 +20,7 @@ NODES_SHOWN = 200
 SENTENCE = {
     "ok": "Everything that counts holds.",
     "violated": "A property that counts is violated.",
-    "incomplete": "The run did not reach its end; nothing that counts is violated so far.",
+    "incomplete": "The run has no end, or no content; nothing that counts is violated so far.",
 }
 # What people call the metrics, and how many digits matter.
 METRICS = {
@@ -130,9 +130,10 @@ def _verdict(verdict: Verdict) -> str:
         f"{counts.nodes:,} nodes, {counts.publications:,} publications,"
         f" {counts.deliveries:,} deliveries"
     )
+    remarks = "".join(f"<p>Note: {escape(remark)}.</p>" for remark in verdict.remarks)
     return (
         f'<div class="verdict {verdict.verdict}"><strong>{verdict.verdict}</strong>'
-        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>'
+        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>{remarks}'
     )
 
 

@@ -86,10 +86,11 @@ def _scan_log(scan: Scan, rules: Rules, node: int, logs: Logs, rows: slice) -> N
     )  # fmt: skip
     if result == kernel.CLEAN_BUT_DOWN:
         scan.down.append(node)
+        scan.tally.anywhere |= seen
     elif result == kernel.SUSPICIOUS or _lacks_own(own, publications, owed, seen):
         scan.suspicious.append(node)
     else:
-        scan.tally.add(Tally(seen, owed & ~has))
+        scan.tally.add(Tally(seen, owed & ~has, seen))
 
 
 def _lacks_own(own: int, publications: Publications, owed: Ints, seen: Ints) -> bool:

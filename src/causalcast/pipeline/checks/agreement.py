@@ -20,26 +20,32 @@ WORDS = {"missing": "never delivered a message that another correct member deliv
 
 @dataclass
 class Tally:
-    """Per publication, as bits: some correct member delivered it; some correct member lacks it."""
+    """Per publication, as bits, what some logs have of it."""
 
     delivered: Ints
+    """Some correct member delivered it."""
     lacking: Ints
+    """Some correct member is owed it and lacks it."""
+    anywhere: Ints
+    """Some node delivered it, correct or not."""
 
     @staticmethod
     def empty(publications: int) -> "Tally":
         """Nothing delivered, nothing lacking."""
-        return Tally(*np.zeros((2, words_for(publications)), np.int64))
+        return Tally(*np.zeros((3, words_for(publications)), np.int64))
 
     def add_log(self, log: LogView) -> None:
         """Count one log."""
         for owed, of_group in _final(log):
             self.delivered |= packed(of_group & (log.delivered < log.rows))
             self.lacking |= packed(owed & (log.got >= log.rows))
+        self.anywhere |= packed(log.delivered < log.rows)
 
     def add(self, other: "Tally") -> None:
         """Count what another tally has counted."""
         self.delivered |= other.delivered
         self.lacking |= other.lacking
+        self.anywhere |= other.anywhere
 
     def broken(self) -> Ints:
         """Publications that some correct member delivered and another one lacks."""

@@ -314,3 +314,18 @@ def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
             main([*command, "--help"])
         assert stopped.value.code == 0
         assert "usage: causalcast" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "url", "complaint"),
+    [
+        ("--master", "spark://127.0.0.1:1", "nobody answers there"),
+        ("--master", "spark://127.0.0.1:1,127.0.0.1:2", "nobody answers there"),
+        ("--remote", "sc://127.0.0.1:1", "nobody answers there"),
+        ("--master", "spark://127.0.0.1:door", "expected spark://HOST:PORT"),
+    ],
+)
+def test_a_dead_address_is_told_at_once(
+    capsys: pytest.CaptureFixture[str], good: Path, option: str, url: str, complaint: str
+) -> None:
+    assert complaint in complaint_of(capsys, "verify", good, option, url)

@@ -25,6 +25,9 @@ SENTENCE = {
 # What people call the metrics, and how many digits matter.
 METRICS = {
     "deliveries_per_second": ("deliveries per second", ",.0f", ""),
+    "goodput_bytes_per_second": ("goodput", ",.0f", " B/s"),
+    "fastest_origin_per_second": ("fastest publisher, per second", ",.1f", ""),
+    "reliability": ("reliability", ".2%", ""),
     "latency_mean_ms": ("mean latency", ",.2f", " ms"),
     "latency_p50_ms": ("median latency", ",.2f", " ms"),
     "latency_p95_ms": ("95 % within", ",.2f", " ms"),
@@ -38,6 +41,11 @@ METRICS = {
     "metadata_max_bytes": ("largest metadata", ",.0f", " B"),
     "payload_sent_bytes": ("payload sent", ",.0f", " B"),
     "metadata_sent_bytes": ("metadata sent", ",.0f", " B"),
+    "state_mean": ("mean state of a node", ",.1f", ""),
+    "state_max": ("largest state", ",.0f", ""),
+    "recoveries": ("recoveries", ",.0f", ""),
+    "recovery_mean_ms": ("mean time to catch up", ",.2f", " ms"),
+    "recovery_max_ms": ("longest time to catch up", ",.2f", " ms"),
     "hops_mean": ("mean hops", ".2f", ""),
     "hops_max": ("most hops", ",.0f", ""),
 }

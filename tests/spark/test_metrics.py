@@ -57,7 +57,7 @@ def test_rows_know_their_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_in_an_expression: int
 ) -> None:
     monkeypatch.setattr(tables_module, "RUNS_IN_AN_EXPRESSION", runs_in_an_expression)
-    folders = [tmp_path / "a run", tmp_path / "50% of it"]  # blanks and signs confuse nobody
+    folders = [tmp_path / "a run", tmp_path / "a=50% of it+1"]  # blanks and signs confuse nobody
     write_run(folders[0], small_run())
     write_run(folders[1], restarted_run())
     counted = read_tables(spark, folders).deliveries.groupBy("run").count().collect()

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
+    "sweep": "causalcast.cli.sweep",
 }
 
 

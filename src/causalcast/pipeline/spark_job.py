@@ -86,14 +86,16 @@ class PiecesOnSpark:
         return spread(self.spark, paths, lambda path: work(read_logs(Path(path), with_times)))
 
 
-def spread(spark: Any, items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
-    """Do `work` on each item in Spark tasks, and give the results in order.
+def spread(
+    spark: Any, items: Sequence[Item], work: Callable[[Item], Result], tasks: int | None = None
+) -> list[Result]:
+    """Do `work` on each item in Spark tasks, so many or as suits, and give the results in order.
 
     A `TraceError` in a task comes back as a value: one bad file must not look like a Spark failure.
     """
     if not items:
         return []
-    tasks = _tasks_for(len(items), spark)
+    tasks = tasks or _tasks_for(len(items), spark)
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

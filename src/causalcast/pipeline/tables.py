@@ -71,9 +71,10 @@ def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
     for place, folder in enumerate(folders):
         read_header(folder)
         paths += [str(path.resolve()) for path in event_files(folder)]
-        # As Spark spells it: percent-encoded, and with one slash where a URI has three.
-        places.append((folder.resolve().as_uri().removeprefix("file://"), place))
-    file = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+        places.append((str(folder.resolve()), place))
+    # Spark encodes some signs and not others, and writes one slash where a URI has three.
+    encoded = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+    file = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     events = (
         spark.read.schema(EVENT_COLUMNS)
         .parquet(*paths)

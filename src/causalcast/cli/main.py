@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
+    "watch": "causalcast.cli.watch",
 }
 
 

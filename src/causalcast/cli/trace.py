@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from causalcast.cli.trace_compact import add_compact
 from causalcast.cli.trace_gather import add_gather
 from causalcast.errors import TraceError
 from causalcast.trace.export import to_json_lines, to_shiviz
@@ -39,6 +40,7 @@ def add_to(subparsers: Any) -> None:
     _add_import(actions)
     _add_export(actions)
     add_gather(actions)
+    add_compact(actions)
 
 
 def _add_import(actions: Any) -> None:

@@ -27,13 +27,13 @@ from causalcast.pipeline.close_look import (
     silent_views,
     views,
 )
-from causalcast.pipeline.logs import Logs, files_hold_whole_logs, logs_of_table, read_logs
+from causalcast.pipeline.logs import Logs, bundles, logs_of_table, read_logs
 from causalcast.pipeline.memberships import Memberships, read_memberships
 from causalcast.pipeline.publications import number_publications, publish_rows
 from causalcast.pipeline.publish_graph import build_graph, direct_causes
 from causalcast.pipeline.requirements import requirement_lists
 from causalcast.pipeline.scan import Rules, Scan, scan_logs, scan_silent
-from causalcast.trace.run_folder import Run, event_files, read_header, read_run, read_small_tables
+from causalcast.trace.run_folder import Run, event_files, read_header, read_small_tables
 from causalcast.trace.run_header import RunHeader
 
 Result = TypeVar("Result")
@@ -97,12 +97,8 @@ def check_folder(folder: Path) -> Checked:
     header = read_header(folder)
     small = read_small_tables(folder)
     memberships = read_memberships(small.nodes, small.members)
-    files = event_files(folder)
-    if files_hold_whole_logs(files):
-        logs = [read_logs(path) for path in files]
-    else:
-        logs = [logs_of_table(read_run(folder).events, str(folder))]
-    return check_pieces(header, memberships, PiecesInMemory(logs))
+    logs = [read_logs(paths) for paths in bundles(event_files(folder))]
+    return check_pieces(header, memberships, PiecesInMemory(logs or [Logs.empty()]))
 
 
 def check_run(run: Run) -> Checked:

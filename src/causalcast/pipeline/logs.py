@@ -3,7 +3,6 @@
 The row with `pos` i of a log is its i-th row here, so positions are not kept.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NONE = -1  # stands for null: ids are never negative
+ROWS_PER_BUNDLE = 1_000_000
 COLUMNS = ("node", "pos", "at_us", "kind", "message", "group")
 
 
@@ -57,24 +57,52 @@ class Logs:
         return int(np.count_nonzero(self.kind == DELIVER))
 
 
-def read_logs(path: Path, with_times: bool = True) -> Logs:
-    """The logs of one event file; without times, all times are missing."""
+def read_logs(paths: Sequence[Path], with_times: bool = True) -> Logs:
+    """The logs of some event files together; without times, all times are missing."""
+    tables = [_read_columns(path, with_times) for path in paths]
+    where = str(paths[0]) if len(paths) == 1 else str(paths[0].parent)
+    if len(tables) == 1:
+        return logs_of_table(tables[0], where, with_times)
+    try:
+        joined = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    except pa.ArrowException as error:
+        raise TraceError(f"{where}: files do not fit together ({error})") from None
+    return logs_of_table(joined, where, with_times)
+
+
+def _read_columns(path: Path, with_times: bool) -> pa.Table:
+    wanted = [name for name in COLUMNS if with_times or name != "at_us"]
     try:
         file = pq.ParquetFile(path, read_dictionary=["kind"])
-        present = [name for name in COLUMNS if name in file.schema_arrow.names]
-        if not with_times:
-            present = [name for name in present if name != "at_us"]
-        table = file.read(columns=present, use_threads=False)
+        missing = [name for name in wanted if name not in file.schema_arrow.names]
+        if not missing:
+            return file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
-    return logs_of_table(table, str(path), with_times)
+    raise TraceError(f"{path}: column {missing[0]!r} is missing")
 
 
-def files_hold_whole_logs(files: Sequence[Path]) -> bool:
-    """Whether no log is spread over two files, as far as the files' own statistics tell."""
-    ranges = sorted(r for path in files for r in [_node_range(path)] if r is not None)
-    return all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+def bundles(files: Sequence[Path]) -> list[list[Path]]:
+    """The files in groups, so that no log is spread over two groups.
+
+    Files of whole logs stand alone; pieces of a log come together, with those of their neighbours.
+    """
+    ranges = sorted((*r, path) for path in files for r in [node_range(path)] if r is not None)
+    found: list[list[Path]] = []
+    last = rows = -1
+    pieced = False
+    for low, high, path in ranges:
+        overlaps = low <= last
+        if overlaps or (pieced and rows < ROWS_PER_BUNDLE):
+            found[-1].append(path)
+            pieced = pieced or overlaps
+        else:
+            found.append([path])
+            pieced, rows = False, 0
+        rows += _footer(path).num_rows
+        last = max(last, high)
+    return found
 
 
 def rows_in(files: Sequence[Path]) -> int:
@@ -82,7 +110,7 @@ def rows_in(files: Sequence[Path]) -> int:
     return sum(_footer(path).num_rows for path in files)
 
 
-def _node_range(path: Path) -> tuple[int, int] | None:
+def node_range(path: Path) -> tuple[int, int] | None:
     """Lowest and highest node of a file, or everything if it does not say; none if it is empty."""
     footer = _footer(path)
     if footer.num_rows == 0:

@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 DRIVER_MEMORY = "2g"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM already
 WAIT_SECONDS = 5  # for a first sign of a master or a Connect server
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 # Everything on this machine: no name to look up, no port open to others.
@@ -47,6 +48,8 @@ def make_session(master: str | None = None, remote: str | None = None) -> Any:
         return _started(builder.remote(remote), f"no Spark Connect server answers at {remote}")
     if master is not None:
         _check_somebody_answers(master)
+    if master is None and SUBMITTED in os.environ:
+        return _started(builder, "Spark did not start")  # spark-submit has said where and how
     # Tasks must run this interpreter: the first python3 on the path may lack our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(find_java().home)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from causalcast.errors import MissingDependency, TraceError
 from causalcast.pipeline.check_run import Checked, check_folder, check_pieces
-from causalcast.pipeline.logs import Logs, files_hold_whole_logs, read_logs, rows_in
+from causalcast.pipeline.logs import Logs, bundles, read_logs, rows_in
 from causalcast.pipeline.memberships import read_memberships
 from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 
@@ -37,8 +37,9 @@ def check_runs(spark: Any, folders: Sequence[Path]) -> list[Checked]:
     small = []
     for place, folder in enumerate(folders):
         files = event_files(folder)
-        if _is_large(files) and files_hold_whole_logs(files):
-            checked[place] = _check_large(spark, folder, files)
+        parts = bundles(files) if _is_large(files) else []
+        if len(parts) > 1:
+            checked[place] = _check_large(spark, folder, parts)
         else:
             small.append(place)
     shares = [small[i : i + _share(len(small))] for i in range(0, len(small), _share(len(small)))]
@@ -62,18 +63,18 @@ def _check_share(folders: list[str]) -> list[Checked]:
     return [check_folder(Path(folder)) for folder in folders]
 
 
-def _check_large(spark: Any, folder: Path, files: Sequence[Path]) -> Checked:
+def _check_large(spark: Any, folder: Path, parts: Sequence[Sequence[Path]]) -> Checked:
     small = read_small_tables(folder)
     memberships = read_memberships(small.nodes, small.members)
-    return check_pieces(read_header(folder), memberships, PiecesOnSpark(spark, files))
+    return check_pieces(read_header(folder), memberships, PiecesOnSpark(spark, parts))
 
 
 class PiecesOnSpark:
     """Files of whole logs; each is read by the task that works on it."""
 
-    def __init__(self, spark: Any, files: Sequence[Path]) -> None:
+    def __init__(self, spark: Any, parts: Sequence[Sequence[Path]]) -> None:
         self.spark = spark
-        self.paths = [str(path) for path in files]
+        self.parts = parts
 
     def each(
         self,
@@ -82,8 +83,8 @@ class PiecesOnSpark:
         with_times: bool = False,
     ) -> list[Result]:
         """Do `work` in Spark tasks, a few files each."""
-        paths = self.paths if places is None else [self.paths[place] for place in places]
-        return spread(self.spark, paths, lambda path: work(read_logs(Path(path), with_times)))
+        parts = self.parts if places is None else [self.parts[place] for place in places]
+        return spread(self.spark, parts, lambda paths: work(read_logs(paths, with_times)))
 
 
 def spread(

@@ -61,8 +61,8 @@ class Cluster:
             order = numbers if node != 1 else [numbers[1], numbers[0], *numbers[2:]]
             entries = [("deliver", message_id(0, n)) for n in order]
             if node == 0:
-                entries = [pair for n in numbers for pair in
-                           (("publish", message_id(0, n)), ("deliver", message_id(0, n)))]  # fmt: skip
+                kinds = ("publish", "deliver")
+                entries = [(kind, message_id(0, n)) for n in numbers for kind in kinds]
             tables.append(rows(node, self.positions[node], entries))
             self.positions[node] += len(entries)
         name = f"part-{number:05d}.parquet"

@@ -64,5 +64,5 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,plots,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,connect,plots,dev]'
 	@touch $@

@@ -34,7 +34,7 @@ def small_run() -> Run:
     recorder.add(B, 2000, code_of("send"), peer=A, metadata_bytes=7)  # control, no payload
     row(B, 3000, "deliver", value=1, payload_bytes=100)
     row(B, 3500, "duplicate", peer=A)
-    row(C, 4000, "hold", note="a cause")
+    row(C, 4000, "hold", value=message_id(A, 9), note="a cause")
     row(C, 11000, "release")
     row(C, 11000, "deliver", value=2, payload_bytes=100)
     recorder.add(C, 12000, code_of("crash"))
@@ -109,6 +109,7 @@ def test_figures_for_the_report(spark: Any, tmp_path: Path) -> None:
     assert sum(delivered for _, _, delivered in drawn.over_time) == 3
     counts = [(n.node, n.published, n.delivered, n.duplicates, n.held) for n in drawn.nodes]
     assert counts == [(A, 1, 1, 0, 0), (B, 0, 1, 1, 0), (C, 0, 1, 0, 1)]
+    assert drawn.waited_for == [(A, 1)]
     assert [(c.node, c.at_us, c.kind) for c in drawn.changes] == [(C, 12000, "crash")]
 
 

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format nightly mutants bench compile clean help
+.PHONY: demo test test-fast lint format nightly mutants bench bench-pipeline compile clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -14,6 +14,7 @@ help:
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
 
 demo: $(VENV)/.demo
@@ -49,6 +50,9 @@ mutants: $(VENV)/.demo
 bench: compile
 	$(BIN)/python benchmarks/run.py
 
+bench-pipeline: $(VENV)/.dev
+	$(BIN)/python benchmarks/verify.py
+
 compile: build/compiled/.made
 
 build/compiled/.made: $(VENV)/.dev setup.py $(shell find src -name '*.py')
@@ -73,5 +77,5 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,plots,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,connect,plots,dev]'
 	@touch $@

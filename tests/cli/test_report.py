@@ -20,11 +20,15 @@ def test_the_report_is_one_file_with_the_verdict_first(
     assert "<strong>violated</strong>" in page
     assert page.index("<strong>violated</strong>") < page.index("<svg")
     assert "n2 delivered a message before one of its causes" in page
-    assert "✗ deliver 1.1 @0 too early" in page
+    assert '<svg class="space-time"' in page
+    assert ">deliver 1.1 @0 too early</text>" in page
     fetched = re.findall(r'(?:src|href)="(?!#)([^"]*)"|url\((?!#)([^)]*)\)', page)
     assert fetched == [], "nothing may be loaded from elsewhere"
     assert main(["report", str(good), str(bad), "--out", str(out)]) == 1
-    assert out.read_text().count('<div class="verdict') == 2
+    page = out.read_text()
+    assert page.count('<div class="verdict') == 3, "one for both together, and each its own"
+    assert page.index("1 ok, 1 violated") < page.index("<svg")
+    assert "Measured, side by side" in page
 
 
 @pytest.mark.spark

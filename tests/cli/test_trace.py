@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from causalcast.cli.main import main
+from causalcast.trace.run_folder import read_run
 
 
 def write_log(path: Path, *events: str) -> None:
@@ -61,3 +63,42 @@ def test_an_export_comes_back(good: Path, tmp_path: Path) -> None:
     assert main(["trace", "import", str(first), "--out", str(again)]) == 0
     assert main(["trace", "export", str(again), "--format", "jsonl", "--out", str(second)]) == 0
     assert first.read_text() == second.read_text()
+
+
+def cut_into_rows(run: Path) -> int:
+    """One file per row, as if every row had been written by itself."""
+    rows = 0
+    for path in sorted((run / "events").iterdir()):
+        table = pq.read_table(path)
+        path.unlink()
+        for row in range(len(table)):
+            node, pos = table["node"][row].as_py(), table["pos"][row].as_py()
+            pq.write_table(table.slice(row, 1), run / "events" / f"part-{node}-{pos}.parquet")
+            rows += 1
+    return rows
+
+
+def test_compact_makes_whole_logs_of_pieces(
+    bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_run(bad)
+    pieces = cut_into_rows(bad)
+    arguments = ["trace", "compact", str(bad), "--out", str(tmp_path / "compact"), "--json"]
+    assert main(arguments) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["events"], said["files_before"], said["files"]) == (pieces, pieces, 1)
+    after = read_run(tmp_path / "compact")
+    assert after.events.equals(before.events)
+    assert after.header == before.header
+
+
+def test_compact_refuses_a_log_with_a_gap(
+    bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut_into_rows(bad)
+    (bad / "events" / "part-0-1.parquet").unlink()
+    assert main(["trace", "compact", str(bad), "--out", str(tmp_path / "compact")]) == 2
+    said = capsys.readouterr().err
+    assert "the log of node 0 has a gap" in said
+    assert said.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]

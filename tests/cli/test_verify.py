@@ -1,6 +1,7 @@
 """`causalcast verify` as a user types it: what it prints, and the exit code."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.testing.draft_run import message_id
+from causalcast.pipeline import spark_job
+from causalcast.testing.draft_run import DraftRun, message_id
+from causalcast.trace.run_folder import write_run
 from causalcast.trace.schema import GUARANTEES
 
 
@@ -162,6 +165,45 @@ def wrong_numbers(run: Path) -> None:
     pq.write_table(table.set_column(place, "message", messages), first_file(run))
 
 
+def replace_column(run: Path, name: str, values: pa.Array) -> None:
+    table = pq.read_table(first_file(run))
+    place = table.column_names.index(name)
+    pq.write_table(table.set_column(place, name, values), first_file(run))
+
+
+def rows_of(run: Path) -> int:
+    return int(pq.read_metadata(first_file(run)).num_rows)
+
+
+def no_positions(run: Path) -> None:
+    replace_column(run, "pos", pa.nulls(rows_of(run), pa.int64()))
+
+
+def words_for_nodes(run: Path) -> None:
+    replace_column(run, "node", pa.array(["here"] * rows_of(run)))
+
+
+def no_groups(run: Path) -> None:
+    replace_column(run, "group", pa.nulls(rows_of(run), pa.int32()))
+
+
+def stranger(run: Path) -> None:
+    """A log of a node that nobody listed."""
+    table = pq.read_table(first_file(run)).slice(0, 0)
+    row = {"node": 77, "pos": 0, "at_us": 0, "kind": "crash"}
+    new = pa.Table.from_pylist([row], schema=table.schema)
+    pq.write_table(new, run / "events" / "part-99999.parquet")
+
+
+def same_log_twice(run: Path) -> None:
+    shutil.copy(first_file(run), run / "events" / "part-99999.parquet")
+
+
+def two_memberships(run: Path) -> None:
+    table = pq.read_table(run / "members.parquet")
+    pq.write_table(pa.concat_tables([table, table]), run / "members.parquet")
+
+
 DAMAGE = [
     (truncate, "unreadable or truncated"),
     (corrupt, "unreadable or truncated"),
@@ -170,7 +212,14 @@ DAMAGE = [
     (another_version, "schema 9, this version reads 1"),
     (unknown_kind, "unknown kind 'explode'"),
     (wrong_numbers, "published message 5 where 1 was expected"),
+    (no_positions, "column 'pos' has nulls"),
+    (words_for_nodes, "column 'node' has the wrong type"),
+    (no_groups, "a publish without message or group"),
+    (stranger, "node 77 has a log but does not stand in nodes.parquet"),
+    (same_log_twice, "has a gap or repeats a position"),
+    (two_memberships, "two memberships of node 0 in group 0 overlap"),
     (lambda run: (run / "members.parquet").unlink(), "members.parquet is missing"),
+    (lambda run: first_file(run).write_bytes(b""), "unreadable or truncated"),
     (lambda run: (run / "run.json").unlink(), "not a run"),
     (lambda run: (run / "run.json").write_text("{"), "not JSON"),
     (lambda run: [path.unlink() for path in (run / "events").iterdir()], "no event files"),
@@ -194,6 +243,60 @@ def test_spark_complains_in_the_same_words(
     assert complaint in complaint_of(capsys, "verify", good)
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(("damage", "complaint"), DAMAGE)
+def test_file_by_file_spark_complains_in_the_same_words(
+    capsys: pytest.CaptureFixture[str],
+    good: Path,
+    damage: Any,
+    complaint: str,
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As for a run that is large enough to be spread over tasks."""
+    monkeypatch.setattr(spark_job, "LARGE", 1)
+    monkeypatch.setattr(spark_job, "SURELY_SMALL", 0)
+    damage(good)
+    assert complaint in complaint_of(capsys, "verify", good)
+
+
+def test_runs_of_two_versions_are_not_mixed(
+    capsys: pytest.CaptureFixture[str], good: Path, bad: Path
+) -> None:
+    another_version(bad)
+    assert "bad/run.json: schema 9" in complaint_of(capsys, "verify", good, bad, "--local")
+
+
+def test_an_empty_run_is_not_called_fine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    draft = DraftRun()
+    draft.found(0, 0, 1)
+    write_run(tmp_path / "empty", draft.run())
+    code, out = answer_of(capsys, "verify", tmp_path / "empty", "--local")
+    assert code == 1
+    assert "verdict: incomplete" in out
+    assert "nothing was published" in out
+
+
+def test_a_publication_that_nobody_delivers_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """From a member it breaks validity; from outside no property, but it is not passed over."""
+    draft = DraftRun()
+    draft.found(0, 1, 2)
+    draft.add(0, "publish", message_id(0, 1), 0)
+    write_run(tmp_path / "outside", draft.run())
+    code, out = answer_of(capsys, "verify", tmp_path / "outside", "--local")
+    assert code == 0
+    assert "1 publication was delivered by nobody" in out
+    draft.found(0, 0)
+    write_run(tmp_path / "inside", draft.run())
+    code, out = answer_of(capsys, "verify", tmp_path / "inside", "--local", "--json")
+    assert json.loads(out)["checked"]["validity"]["violations"] == 1
+    assert json.loads(out)["undelivered"] == 1
+
+
 def test_wrong_usage_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str], good: Path, tmp_path: Path
 ) -> None:
@@ -211,3 +314,18 @@ def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
             main([*command, "--help"])
         assert stopped.value.code == 0
         assert "usage: causalcast" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "url", "complaint"),
+    [
+        ("--master", "spark://127.0.0.1:1", "nobody answers there"),
+        ("--master", "spark://127.0.0.1:1,127.0.0.1:2", "nobody answers there"),
+        ("--remote", "sc://127.0.0.1:1", "nobody answers there"),
+        ("--master", "spark://127.0.0.1:door", "expected spark://HOST:PORT"),
+    ],
+)
+def test_a_dead_address_is_told_at_once(
+    capsys: pytest.CaptureFixture[str], good: Path, option: str, url: str, complaint: str
+) -> None:
+    assert complaint in complaint_of(capsys, "verify", good, option, url)

@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant(
         "told_per_node_not_group",
         "what was told is remembered per group",
-        ["causal_order"],
+        ["causal_order", "fifo_order"],
         [Patch(Cbcast, "_changed_for", changed_since_any)],
     ),
     Mutant(

@@ -1,11 +1,13 @@
 """Catches mutants and writes the table of the docs: `make mutants`."""
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
-from causalcast.swarm.mutant import Mutant, mutants_of
+from causalcast.swarm.mutant import Mutant, find_mutant, mutants_of
 from causalcast.swarm.shrink import shrink
 
 HERE = Path(__file__).parent
@@ -68,13 +70,20 @@ def catch(path: Path, mutant: Mutant) -> Caught:
     )
 
 
+def catch_by_name(path: Path, name: str) -> Caught:
+    """The same in a process of its own, where functions of mutants cannot be sent."""
+    return catch(path, find_mutant(path, name))
+
+
 def rows_of_the_docs() -> list[str]:
     """The lines of the table that are about mutants."""
     return [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
 
 
 def main() -> None:
-    caught = [catch(path, mutant) for path in FILES for mutant in mutants_of(path)]
+    named = [(path, mutant.name) for path in FILES for mutant in mutants_of(path)]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        caught = list(pool.map(catch_by_name, *zip(*named, strict=True)))
     text = DOCS.read_text()
     start, end = text.index(HEAD), text.index("\n\n", text.index(HEAD))
     DOCS.write_text(text[:start] + HEAD + "\n".join(one.row() for one in caught) + text[end:])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from causalcast.pipeline import tables as tables_module
-from causalcast.pipeline.metrics.summary import summary
+from causalcast.pipeline.metrics.summary import summary, summary_by
 from causalcast.pipeline.report_data import figures
 from causalcast.pipeline.tables import read_tables
 from causalcast.testing.draft_run import message_id
@@ -27,17 +27,19 @@ def small_run() -> Run:
     def row(node: int, at_us: int, kind: str, **more: Any) -> None:
         recorder.add(node, at_us, code_of(kind), M, 0, **more)
 
-    row(A, 1000, "publish")
-    row(A, 1000, "deliver")
+    row(A, 1000, "publish", payload_bytes=100)
+    row(A, 1000, "deliver", payload_bytes=100)
     for peer, metadata in ((B, 10), (C, 20), (B, 30)):
         row(A, 1000, "send", peer=peer, payload_bytes=100, metadata_bytes=metadata)
     recorder.add(B, 2000, code_of("send"), peer=A, metadata_bytes=7)  # control, no payload
-    row(B, 3000, "deliver", value=1)
+    row(B, 3000, "deliver", value=1, payload_bytes=100)
     row(B, 3500, "duplicate", peer=A)
-    row(C, 4000, "hold", note="a cause")
+    row(C, 4000, "hold", value=message_id(A, 9), note="a cause")
     row(C, 11000, "release")
-    row(C, 11000, "deliver", value=2)
+    row(C, 11000, "deliver", value=2, payload_bytes=100)
     recorder.add(C, 12000, code_of("crash"))
+    recorder.add(A, 2000, code_of("note"), value=4, note="state")
+    recorder.add(B, 2000, code_of("note"), value=8, note="state")
     nodes = [A, B, C]
     none = [None] * 3
     return Run(
@@ -51,10 +53,19 @@ def small_run() -> Run:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("runs_in_an_expression", [64, 0])
-def test_every_metric(
+def test_rows_know_their_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_in_an_expression: int
 ) -> None:
     monkeypatch.setattr(tables_module, "RUNS_IN_AN_EXPRESSION", runs_in_an_expression)
+    folders = [tmp_path / "a run", tmp_path / "a=50% of it+1"]  # blanks and signs confuse nobody
+    write_run(folders[0], small_run())
+    write_run(folders[1], restarted_run())
+    counted = read_tables(spark, folders).deliveries.groupBy("run").count().collect()
+    assert {row["run"]: row["count"] for row in counted} == {0: 3, 1: 8}
+
+
+@pytest.mark.spark
+def test_every_metric(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "a run"  # a blank in the name must not confuse anybody
     write_run(folder, small_run())
     [measured] = summary(read_tables(spark, [folder]), 1)
@@ -62,6 +73,9 @@ def test_every_metric(
         "publications": 1,
         "deliveries": 3,
         "deliveries_per_second": pytest.approx(300),
+        "goodput_bytes_per_second": pytest.approx(20_000),
+        "fastest_origin_per_second": None,  # one publication has no rate
+        "reliability": 1.0,  # C crashed for good, and is not counted
         "latency_mean_ms": pytest.approx(6),
         "latency_p50_ms": pytest.approx(2),
         "latency_p95_ms": pytest.approx(10),
@@ -75,6 +89,11 @@ def test_every_metric(
         "metadata_max_bytes": 30,
         "payload_sent_bytes": 300,
         "metadata_sent_bytes": 67,
+        "state_mean": pytest.approx(6),
+        "state_max": 8,
+        "recoveries": None,
+        "recovery_mean_ms": None,
+        "recovery_max_ms": None,
         "hops_mean": pytest.approx(1.5),
         "hops_max": 2,
     }
@@ -90,4 +109,57 @@ def test_figures_for_the_report(spark: Any, tmp_path: Path) -> None:
     assert sum(delivered for _, _, delivered in drawn.over_time) == 3
     counts = [(n.node, n.published, n.delivered, n.duplicates, n.held) for n in drawn.nodes]
     assert counts == [(A, 1, 1, 0, 0), (B, 0, 1, 1, 0), (C, 0, 1, 0, 1)]
+    assert drawn.waited_for == [(A, 1)]
     assert [(c.node, c.at_us, c.kind) for c in drawn.changes] == [(C, 12000, "crash")]
+
+
+@pytest.mark.spark
+def test_by_node_and_by_second(spark: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", small_run())
+    tables = read_tables(spark, [tmp_path / "run"])
+    [rows] = summary_by(tables, 1, "node")
+    assert [(r["node"], r["deliveries"], r["latency_p50_ms"], r["state_max"]) for r in rows] == [
+        (A, 1, None, 4),
+        (B, 1, 2.0, 8),
+        (C, 1, 10.0, None),
+    ]
+    [[second]] = summary_by(tables, 1, "second")
+    assert (second["second"], second["deliveries_per_second"]) == (0, 3.0)
+    [[group]] = summary_by(tables, 1, "group")
+    assert (group["group"], group["redundancy"], group["reliability"]) == (0, 0.5, 1.0)
+
+
+def restarted_run() -> Run:
+    """A publishes at 1 and 2 ms and, twice, at 20 ms and later. B is down from 1.5 to 10 ms, gets
+    the second message at 14 ms and the third at 25 ms; it restarts once more and missed nothing.
+    C never gets the third.
+    """
+    recorder = Recorder("full")
+    for number, at_us in ((1, 1000), (2, 2000), (3, 20_000)):
+        recorder.add(A, at_us, code_of("publish"), message_id(A, number), 0)
+        recorder.add(A, at_us, code_of("deliver"), message_id(A, number), 0)
+        if number < 3:
+            recorder.add(C, at_us + 500, code_of("deliver"), message_id(A, number), 0)
+    recorder.add(B, 1200, code_of("deliver"), message_id(A, 1), 0)
+    recorder.add(B, 1500, code_of("crash"))
+    recorder.add(B, 10_000, code_of("recover"))
+    recorder.add(B, 14_000, code_of("deliver"), message_id(A, 2), 0)
+    recorder.add(B, 25_000, code_of("deliver"), message_id(A, 3), 0)
+    recorder.add(B, 30_000, code_of("crash"))
+    recorder.add(B, 31_000, code_of("recover"))
+    run = small_run()
+    run.events = recorder.table()
+    return run
+
+
+@pytest.mark.spark
+def test_recovery_time_reliability_and_the_fastest_publisher(spark: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", restarted_run())
+    [measured] = summary(read_tables(spark, [tmp_path / "run"]), 1)
+    assert measured["recoveries"] == 2
+    assert measured["recovery_max_ms"] == pytest.approx(4)
+    assert measured["recovery_mean_ms"] == pytest.approx(2)
+    assert measured["reliability"] == pytest.approx(5 / 6)
+    assert measured["fastest_origin_per_second"] == pytest.approx(2 / 0.019)
+    assert measured["held_share"] == 0
+    assert measured["redundancy"] is None

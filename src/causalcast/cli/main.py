@@ -35,6 +35,8 @@ COMMANDS: dict[str, str] = {
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
+    "sweep": "causalcast.cli.sweep",
+    "watch": "causalcast.cli.watch",
 }
 
 

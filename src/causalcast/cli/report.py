@@ -38,11 +38,14 @@ def add_to(subparsers: Any) -> None:
 
     metrics = subparsers.add_parser(
         "metrics",
-        help="measure runs: latency, redundancy, waiting, metadata",
+        help="measure runs: latency, throughput, redundancy, waiting, metadata, recovery",
         description="Measure runs by their traces. What a trace does not tell (sends at level"
         " `deliveries`, for instance) is left out.",
     )
     metrics.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    metrics.add_argument(
+        "--by", choices=("group", "node", "second"), help="tell apart what can be told apart"
+    )
     metrics.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark_options(metrics)
     metrics.set_defaults(run=run_metrics)
@@ -81,13 +84,17 @@ def run_report(options: argparse.Namespace) -> int:
 def run_metrics(options: argparse.Namespace) -> int:
     """Measure and print."""
     with needs_pipeline():
-        from causalcast.pipeline.metrics.summary import summary
+        from causalcast.pipeline.metrics.summary import summary, summary_by
         from causalcast.pipeline.session import make_session
         from causalcast.pipeline.tables import read_tables
     _look_at_folders(options.runs)
     with Console(stderr=True).status("measuring"):
         spark = make_session(options.master, options.remote)
-        measured = summary(read_tables(spark, options.runs), len(options.runs))
+        tables = read_tables(spark, options.runs)
+        if options.by is not None:
+            _tell_by(options, summary_by(tables, len(options.runs), options.by))
+            return 0
+        measured = summary(tables, len(options.runs))
     if options.json:
         each = [
             {"run": str(folder), **values}
@@ -98,6 +105,26 @@ def run_metrics(options: argparse.Namespace) -> int:
     else:
         _print_metrics(options.runs, measured)
     return 0
+
+
+def _tell_by(options: argparse.Namespace, measured: list[list[dict[str, Any]]]) -> None:
+    """Metrics of each group, node or second: a table per run."""
+    if options.json:
+        each = [
+            {"run": str(folder), f"by_{options.by}": rows}
+            for folder, rows in zip(options.runs, measured, strict=True)
+        ]
+        json.dump({"runs": each}, sys.stdout, indent=2)
+        print()
+        return
+    for folder, rows in zip(options.runs, measured, strict=True):
+        names = [
+            name for name in (rows[0] if rows else {}) if any(r[name] is not None for r in rows)
+        ]
+        table = Table(*names, title=folder.name, box=None, pad_edge=False, title_justify="left")
+        for row in rows:
+            table.add_row(*(_shown(row[name]) for name in names))
+        Console(highlight=False, soft_wrap=True).print(table)
 
 
 def _look_at_folders(folders: list[Path]) -> None:

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.trace_compact import add_compact
 from causalcast.cli.trace_gather import add_gather
 from causalcast.errors import TraceError
 from causalcast.trace.export import to_json_lines, to_shiviz
@@ -13,6 +17,7 @@ from causalcast.trace.foreign_log import import_log
 from causalcast.trace.run_folder import Run, read_run, write_run
 from causalcast.trace.run_header import REDELIVERY
 
+IN_THIS_PROCESS = 64 << 20  # bytes; larger logs are imported on Spark
 FORMATS = {"shiviz": to_shiviz, "jsonl": to_json_lines}
 
 IMPORT_EPILOG = """
@@ -39,6 +44,7 @@ def add_to(subparsers: Any) -> None:
     _add_import(actions)
     _add_export(actions)
     add_gather(actions)
+    add_compact(actions)
 
 
 def _add_import(actions: Any) -> None:
@@ -49,7 +55,9 @@ def _add_import(actions: Any) -> None:
         epilog=IMPORT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", type=Path, metavar="LOG", help="file with one JSON object per line")
+    parser.add_argument(
+        "logs", nargs="+", type=Path, metavar="LOG", help="files with one JSON object per line"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder to write")
     parser.add_argument(
         "--redelivery",
@@ -57,6 +65,10 @@ def _add_import(actions: Any) -> None:
         default="none",
         help="after_recover: the system may deliver a message again after a restart",
     )
+    parser.add_argument(
+        "--spark", action="store_true", help="on Spark, as files beyond 64 MB and several files are"
+    )
+    add_spark_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run_import)
 
@@ -77,9 +89,33 @@ def _add_export(actions: Any) -> None:
 
 def run_import(options: argparse.Namespace) -> int:
     """Read a foreign log and write a run."""
-    run = import_log(options.log, options.redelivery)
+    for log in options.logs:
+        if not log.is_file():
+            raise TraceError(f"{log}: cannot be read (no such file)")
+    size = sum(log.stat().st_size for log in options.logs)
+    asked = options.spark or options.master or options.remote
+    if asked or len(options.logs) > 1 or size > IN_THIS_PROCESS:
+        return _import_on_spark(options)
+    run = import_log(options.logs[0], options.redelivery)
     write_run(options.out, run)
     _say(options, run, options.out)
+    return 0
+
+
+def _import_on_spark(options: argparse.Namespace) -> int:
+    with needs_pipeline():
+        from causalcast.pipeline.foreign_import import import_logs
+        from causalcast.pipeline.session import make_session
+    with Console(stderr=True).status(f"importing {len(options.logs)} log(s)"):
+        spark = make_session(options.master, options.remote)
+        found = import_logs(spark, options.logs, options.out, options.redelivery)
+    if options.json:
+        print(json.dumps({"out": str(options.out), **found}))
+    else:
+        print(
+            f"{options.out}: {found['events']:,} events of {found['nodes']:,} nodes in"
+            f" {found['groups']:,} groups"
+        )
     return 0
 
 

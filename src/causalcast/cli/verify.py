@@ -124,6 +124,8 @@ def _print_one(console: Console, one: "Verdict") -> None:
     console.print(table)
     for result in one.results:
         _print_examples(console, one, result)
+    for remark in one.remarks:
+        console.print(f"[yellow]note[/]: {escape(remark)}", soft_wrap=True)
     colour = _COLOURS[one.verdict]
     console.print(
         f"verdict: [bold {colour}]{one.verdict}[/]  "

@@ -91,7 +91,7 @@ class Multicast(Automaton):
         """The application publishes here; the world has numbered the publication."""
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        """The application becomes a member of `group`, or the node started again as one."""
+        """The application becomes a member of `group`; durable with this step's records."""
 
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`."""

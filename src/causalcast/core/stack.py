@@ -44,16 +44,12 @@ class Stack:
     def recover(self, records: list[Record], out: Outbox) -> None:
         """Start again with what was persisted, highest layer first.
 
-        The multicast must know its past before a neighbour can come up. It is told its groups
-        again: a crash may have taken the step in which it made a membership known.
+        The multicast must know its past before a neighbour can come up.
         """
         for layer in (MULTICAST, OVERLAY, DETECTOR):
             out.layer = layer
             mine = [record.message for record in records if record.layer == layer]
             self.layers[layer].on_recover(mine, out)
-            if layer == MULTICAST:
-                for group in self.groups:
-                    self.multicast.on_join_group(group, out)
             self.settle(out)
 
     def join(self, contact: NodeId, out: Outbox) -> None:

@@ -1,9 +1,10 @@
 """Judges runs of any size. The same checks run inside Spark tasks and, for small runs, without.
 
     logs           event files as arrays, whole logs of some nodes
-    publish_graph  which publication had to come before which (phase A)
-    checks         one property per file: the rows of a log that break it (phase B)
-    check_run      a whole run in this process;  spark_job: many runs, or one large one, on Spark
+    publications, publish_graph, requirements   what had to come before what (phase A)
+    scan           every log once, against that (phase B)
+    close_look, checks   what is wrong with the logs that did not pass, one property per file
+    check_run      all of it in order;  spark_job: many runs, or one large one, on Spark
     verdict        promises against findings;  counter_example, report: for people
     tables         DataFrames for metrics
 

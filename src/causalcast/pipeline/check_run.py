@@ -1,35 +1,42 @@
-"""Checks logs, in whatever process it is called: a Spark task, or `verify --local`.
+"""Checks a run in four looks at its logs, whoever holds them: this process, or Spark tasks.
 
-`check_run` does a whole run. `check_logs` does one piece of it, given the publish graph of all.
+    publish_rows    what was published                      every file
+    direct_causes   what each publication followed          every file
+    scan_logs       is anything wrong with a log?           every file
+    look_closely    what exactly?                           files with suspicious logs
+    name_lacking    who lacks what others delivered?        every file, if anybody lacks anything
+
+In between, small results are joined here into the publish graph and the requirement lists.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from causalcast.pipeline.checks import (
-    agreement,
-    causal_order,
-    fifo_order,
-    no_creation,
-    no_duplication,
-    validity,
-)
+import numpy as np
+
+from causalcast.pipeline.bits import unpacked
+from causalcast.pipeline.checks.agreement import Tally
 from causalcast.pipeline.checks.finding import Finding
-from causalcast.pipeline.checks.order import find_early_deliveries
-from causalcast.pipeline.log_view import LogView
-from causalcast.pipeline.logs import Bools, Logs, files_hold_whole_logs, logs_of_table, read_logs
-from causalcast.pipeline.memberships import Memberships, read_memberships
-from causalcast.pipeline.publish_graph import (
-    PublishGraph,
-    build_graph,
-    direct_causes,
-    number_publications,
-    publish_rows,
+from causalcast.pipeline.close_look import (
+    CloseLook,
+    Knowledge,
+    look_closely,
+    name_lacking,
+    silent_views,
+    views,
 )
-from causalcast.trace.run_folder import Run, event_files, read_header, read_run, read_small_tables
+from causalcast.pipeline.logs import Logs, bundles, logs_of_table, read_logs
+from causalcast.pipeline.memberships import Memberships, read_memberships
+from causalcast.pipeline.publications import number_publications, publish_rows
+from causalcast.pipeline.publish_graph import build_graph, direct_causes
+from causalcast.pipeline.requirements import requirement_lists
+from causalcast.pipeline.scan import Rules, Scan, scan_logs, scan_silent
+from causalcast.trace.run_folder import Run, event_files, read_header, read_small_tables
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import EVENTS
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -39,6 +46,8 @@ class Counts:
     nodes: int = 0
     publications: int = 0
     deliveries: int = 0
+    undelivered: int = 0
+    """Publications that no node delivered, its publisher included."""
 
 
 @dataclass
@@ -51,15 +60,36 @@ class Checked:
     """Nodes that crashed and did not come back."""
 
 
-@dataclass
-class Piece:
-    """What was found in some logs of a run."""
+class Pieces(Protocol):
+    """The logs of a run in pieces, each of which holds whole logs."""
 
-    findings: list[Finding] = field(default_factory=list)
-    tally: agreement.Tally = field(default_factory=lambda: agreement.Tally.empty(0))
-    deliveries: int = 0
-    nodes_with_logs: list[int] = field(default_factory=list)
-    down: list[int] = field(default_factory=list)
+    def each(
+        self,
+        work: Callable[[Logs], Result],
+        places: Sequence[int] | None = None,
+        with_times: bool = False,
+    ) -> list[Result]:
+        """Do `work` on every piece, or on those at `places`; results in that order.
+
+        Only `with_times` are times sure to be there: they are left unread where nobody asks.
+        """
+        ...
+
+
+class PiecesInMemory:
+    """Logs that are here."""
+
+    def __init__(self, logs: Sequence[Logs]) -> None:
+        self.logs = logs
+
+    def each(
+        self,
+        work: Callable[[Logs], Result],
+        places: Sequence[int] | None = None,
+        with_times: bool = False,
+    ) -> list[Result]:
+        """Do `work` here, one piece after the other."""
+        return [work(self.logs[p]) for p in (range(len(self.logs)) if places is None else places)]
 
 
 def check_folder(folder: Path) -> Checked:
@@ -67,84 +97,72 @@ def check_folder(folder: Path) -> Checked:
     header = read_header(folder)
     small = read_small_tables(folder)
     memberships = read_memberships(small.nodes, small.members)
-    files = event_files(folder)
-    if files_hold_whole_logs(files):
-        logs = [read_logs(path) for path in files]
-    else:
-        logs = [logs_of_table(read_run(folder).events, str(folder))]
-    return _check(header, memberships, logs, str(folder))
+    logs = [read_logs(paths) for paths in bundles(event_files(folder))]
+    return check_pieces(header, memberships, PiecesInMemory(logs or [Logs.empty()]))
 
 
 def check_run(run: Run) -> Checked:
     """Check a run that is in memory."""
     memberships = read_memberships(run.nodes, run.members)
-    return _check(run.header, memberships, [logs_of_table(run.events, "run")], "run")
+    return check_pieces(run.header, memberships, PiecesInMemory([logs_of_table(run.events, "run")]))
 
 
-def _check(
-    header: RunHeader, memberships: Memberships, logs: Sequence[Logs], where: str
-) -> Checked:
-    publications = number_publications([publish_rows(piece, where) for piece in logs])
-    causes = [direct_causes(piece, publications) for piece in logs]
-    graph = build_graph(publications, causes, memberships)
-    redelivery = header.redelivery == "after_recover"
-    pieces = [check_logs(piece, graph, memberships, redelivery) for piece in logs]
-    tally = agreement.total([piece.tally for piece in pieces], len(publications))
-    silent = silent_views(pieces, graph, memberships)
-    for log in silent:
-        tally.add(log)
-    findings = [finding for piece in pieces for finding in piece.findings]
-    broken = tally.broken()
-    if broken.any():
-        for piece in logs:
-            findings += name_lacking(views(piece, graph, memberships), broken)
-        findings += name_lacking(silent, broken)
-    counts = Counts(len(memberships.by_node), len(publications), sum(p.deliveries for p in pieces))
-    return Checked(findings, counts, sorted(node for p in pieces for node in p.down))
+def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) -> Checked:
+    """Check a run, wherever its pieces are."""
+    publications = number_publications(pieces.each(publish_rows, with_times=True))
+    graph = build_graph(publications, pieces.each(lambda logs: direct_causes(logs, publications)))
+    lists = None if graph.cyclic.any() else requirement_lists(graph, memberships)
+    rules = Rules(publications, lists, memberships)
+    scans = pieces.each(lambda logs: scan_logs(logs, rules))
+    spoke = {node for scan in scans for node in scan.nodes}
+    silent = [node for node in memberships.by_node if node not in spoke]
+    of_silent = scan_silent(silent, rules)
+
+    knowledge = Knowledge(graph, memberships, header.redelivery == "after_recover")
+    looks = _look_at_suspicious(pieces, scans, knowledge)
+    looks.append(look_closely(silent_views(of_silent.suspicious, knowledge), knowledge))
+    findings = [finding for look in looks for finding in look.findings]
+    tallies = [scan.tally for scan in (*scans, of_silent)] + [look.tally for look in looks]
+    total = Tally.empty(len(publications))
+    for tally in tallies:
+        total.add(tally)
+    findings += _agreement(pieces, scans, total, silent, knowledge)
+    down = [n for scan in scans for n in scan.down] + [n for look in looks for n in look.down]
+    counts = Counts(
+        len(memberships.by_node),
+        len(publications),
+        sum(scan.deliveries for scan in scans),
+        len(publications) - int(np.count_nonzero(unpacked(total.anywhere, len(publications)))),
+    )
+    return Checked(findings, counts, sorted(down))
 
 
-def check_logs(
-    logs: Logs, graph: PublishGraph, memberships: Memberships, redelivery: bool
-) -> Piece:
-    """Everything that can be said about some logs without the others."""
-    piece = Piece(tally=agreement.Tally.empty(len(graph.publications)))
-    for log in views(logs, graph, memberships):
-        breaks = find_early_deliveries(log)
-        piece.findings += no_creation.find(log)
-        piece.findings += no_duplication.find(log, redelivery)
-        piece.findings += validity.find(log)
-        piece.findings += fifo_order.find(log, breaks)
-        piece.findings += causal_order.find(log, breaks)
-        piece.tally.add(log)
-        piece.nodes_with_logs.append(log.node)
-        if log.down_at_the_end:
-            piece.down.append(log.node)
-    piece.deliveries = logs.deliveries()
-    return piece
+def _look_at_suspicious(
+    pieces: Pieces, scans: Sequence[Scan], knowledge: Knowledge
+) -> list[CloseLook]:
+    nodes = {node for scan in scans for node in scan.suspicious}
+    places = [place for place, scan in enumerate(scans) if scan.suspicious]
+    if nodes:
+        knowledge.graph.short  # noqa: B018 - made here once, not by every task
+    return pieces.each(lambda logs: look_closely(views(logs, knowledge, nodes), knowledge), places)
 
 
-def name_lacking(logs: Iterable[LogView], broken: Bools) -> list[Finding]:
-    """The second look for agreement: who lacks what."""
-    return [finding for log in logs for finding in agreement.find(log, broken)]
-
-
-def views(logs: Logs, graph: PublishGraph, memberships: Memberships) -> Iterator[LogView]:
-    """Each log with what the checks ask about it."""
-    for node, start, end in logs.bounds():
-        yield LogView(
-            node, logs.kind[start:end], logs.message[start:end], logs.group[start:end],
-            memberships.of(node), graph,
-        )  # fmt: skip
-
-
-def silent_views(
-    pieces: Sequence[Piece], graph: PublishGraph, memberships: Memberships
-) -> list[LogView]:
-    """Nodes without a single row: members that have delivered nothing, and are up."""
-    spoke = {node for piece in pieces for node in piece.nodes_with_logs}
-    empty = logs_of_table(EVENTS.empty_table(), "run")
-    return [
-        LogView(node, empty.kind, empty.message, empty.group, of_node, graph)
-        for node, of_node in memberships.by_node.items()
-        if node not in spoke
+def _agreement(
+    pieces: Pieces,
+    scans: Sequence[Scan],
+    total: Tally,
+    silent: list[int],
+    knowledge: Knowledge,
+) -> list[Finding]:
+    """Names whoever lacks what others delivered; most runs have nobody to name."""
+    if not total.broken().any():
+        return []
+    places = [
+        place
+        for place, scan in enumerate(scans)
+        if scan.suspicious or (scan.tally.lacking & total.broken()).any()
     ]
+    broken = unpacked(total.broken(), len(knowledge.graph.publications))
+    named = pieces.each(lambda logs: name_lacking(views(logs, knowledge), broken), places)
+    named.append(name_lacking(silent_views(silent, knowledge), broken))
+    return [finding for found in named for finding in found]

@@ -84,7 +84,7 @@ def _positions(
 def draw(steps: list[Step], names: Names) -> str:
     """Nodes side by side, time downwards; one event per line."""
     nodes = list(dict.fromkeys(step.node for step in steps))
-    labels = [_label(step, names) for step in steps]
+    labels = [label_of(step, names) for step in steps]
     width = max([len(names.node(node)) for node in nodes] + [len(label) for label in labels]) + 4
     lines = ["".join(names.node(node).ljust(width) for node in nodes).rstrip()]
     for step, label in zip(steps, labels, strict=True):
@@ -101,7 +101,8 @@ def _mark(step: Step) -> str:
     return "●" if step.kind == "publish" else "○"
 
 
-def _label(step: Step, names: Names) -> str:
+def label_of(step: Step, names: Names) -> str:
+    """What happened, to which message, in which row."""
     what = f"{step.kind} {names.message(step.message)}"
     if step.pos is not None:
         what += f" @{step.pos}"

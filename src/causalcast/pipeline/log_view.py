@@ -1,4 +1,7 @@
-"""One node's log together with what the checks ask about it; each answer is computed once."""
+"""One node's log together with what the checks ask about it; each answer is computed once.
+
+Only for logs that need a closer look: most are passed by `scan` without one.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -7,8 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from causalcast.pipeline import kernels
-from causalcast.pipeline.logs import CRASH, PUBLISH, RECOVER, Bools, Ints
+from causalcast.pipeline.kernels import close_look
+from causalcast.pipeline.kinds import CRASH, RECOVER
+from causalcast.pipeline.logs import Bools, Ints
 from causalcast.pipeline.memberships import Membership, is_late
 from causalcast.pipeline.publish_graph import PublishGraph
 
@@ -37,7 +41,7 @@ class LogView:
     @cached_property
     def _first_rows(self) -> tuple[Ints, Ints]:
         got, delivered = np.full((2, len(self.graph.publications)), self.rows, np.int64)
-        kernels.first_rows(self.kind, self.dense, got, delivered)
+        close_look.first_rows(self.kind, self.dense, got, delivered)
         return got, delivered
 
     @property
@@ -56,7 +60,7 @@ class LogView:
         changes = np.flatnonzero((self.kind == CRASH) | (self.kind == RECOVER))
         return len(changes) > 0 and bool(self.kind[changes[-1]] == CRASH)
 
-    def members_at(self, rows: Ints, groups: Ints) -> Bools:
+    def members_at(self, rows: Ints, groups: npt.NDArray[np.int32]) -> Bools:
         """Whether the node was a member of each group at the row beside it."""
         result = np.zeros(len(rows), np.bool_)
         for m in self.memberships:
@@ -86,15 +90,31 @@ class LogView:
             mine = np.flatnonzero(here & of_origin)
             entry = mine[np.argmin(self.delivered[mine])]
             owed |= of_group & of_origin & (publications.number >= publications.number[entry])
+        return owed | of_group & self._follow_own_publications(membership.start)
+
+    def _follow_own_publications(self, since: int) -> Bools:
+        """Which publications follow one that this node published from row `since` on."""
+        publications = self.graph.publications
+        follow = np.zeros(len(publications), np.bool_)
         place = publications.place_of_origin(self.node)
         if place >= 0:
-            assert self.graph.vectors is not None, "late members need the past of every message"
-            before = np.count_nonzero(self.kind[: membership.start] == PUBLISH)
-            owed |= of_group & (self.graph.vectors[:, place] > before)
-        return owed
+            mine = (publications.origin == place) & (publications.pos >= since)
+            table = self.graph.short
+            close_look.followers(
+                table.offsets, table.words, table.masks, self.graph.order, self.graph.component,
+                mine, follow,
+            )  # fmt: skip
+        return follow
 
-    def stretches(self) -> Iterator[tuple[int, int, Bools]]:
+    def stretches(self) -> list[tuple[int, int, Bools]]:
         """Stretches of rows with the same memberships, and what the node is owed in each."""
+        return self._stretches
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int, Bools]]:
+        return list(self._walk_stretches())
+
+    def _walk_stretches(self) -> Iterator[tuple[int, int, Bools]]:
         owed = {m: self.owed(m) for m in self.memberships}
         cuts = {0, self.rows}
         for m in self.memberships:

@@ -3,7 +3,6 @@
 The row with `pos` i of a log is its i-th row here, so positions are not kept.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
+from causalcast.pipeline.kernels import rows
+from causalcast.pipeline.kinds import DELIVER, PUBLISH
 from causalcast.trace.schema import EVENTS, KIND_CODE
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-PUBLISH = KIND_CODE["publish"]
-DELIVER = KIND_CODE["deliver"]
-CRASH = KIND_CODE["crash"]
-RECOVER = KIND_CODE["recover"]
-JOIN = KIND_CODE["join"]
 NONE = -1  # stands for null: ids are never negative
+ROWS_PER_BUNDLE = 1_000_000
 COLUMNS = ("node", "pos", "at_us", "kind", "message", "group")
 
 
@@ -40,6 +37,15 @@ class Logs:
     message: Ints
     group: npt.NDArray[np.int32]
     at_us: Ints
+    where: str
+    """The file they came from, for complaints."""
+
+    @staticmethod
+    def empty() -> "Logs":
+        """No rows of nobody."""
+        none = np.zeros(0, np.int64)
+        kind, group = np.zeros(0, np.int8), np.zeros(0, np.int32)
+        return Logs(none, np.zeros(1, np.int64), kind, none, group, none, "")
 
     def bounds(self) -> Iterator[tuple[int, int, int]]:
         """Node, first row and end of each log."""
@@ -51,22 +57,52 @@ class Logs:
         return int(np.count_nonzero(self.kind == DELIVER))
 
 
-def read_logs(path: Path) -> Logs:
-    """The logs of one event file."""
+def read_logs(paths: Sequence[Path], with_times: bool = True) -> Logs:
+    """The logs of some event files together; without times, all times are missing."""
+    tables = [_read_columns(path, with_times) for path in paths]
+    where = str(paths[0]) if len(paths) == 1 else str(paths[0].parent)
+    if len(tables) == 1:
+        return logs_of_table(tables[0], where, with_times)
     try:
-        file = pq.ParquetFile(path)
-        present = [name for name in COLUMNS if name in file.schema_arrow.names]
-        table = file.read(columns=present, use_threads=False)
+        joined = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    except pa.ArrowException as error:
+        raise TraceError(f"{where}: files do not fit together ({error})") from None
+    return logs_of_table(joined, where, with_times)
+
+
+def _read_columns(path: Path, with_times: bool) -> pa.Table:
+    wanted = [name for name in COLUMNS if with_times or name != "at_us"]
+    try:
+        file = pq.ParquetFile(path, read_dictionary=["kind"])
+        missing = [name for name in wanted if name not in file.schema_arrow.names]
+        if not missing:
+            return file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
-    return logs_of_table(table, str(path))
+    raise TraceError(f"{path}: column {missing[0]!r} is missing")
 
 
-def files_hold_whole_logs(files: Sequence[Path]) -> bool:
-    """Whether no log is spread over two files, as far as the files' own statistics tell."""
-    ranges = sorted(r for path in files for r in [_node_range(path)] if r is not None)
-    return all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+def bundles(files: Sequence[Path]) -> list[list[Path]]:
+    """The files in groups, so that no log is spread over two groups.
+
+    Files of whole logs stand alone; pieces of a log come together, with those of their neighbours.
+    """
+    ranges = sorted((*r, path) for path in files for r in [node_range(path)] if r is not None)
+    found: list[list[Path]] = []
+    last = rows = -1
+    pieced = False
+    for low, high, path in ranges:
+        overlaps = low <= last
+        if overlaps or (pieced and rows < ROWS_PER_BUNDLE):
+            found[-1].append(path)
+            pieced = pieced or overlaps
+        else:
+            found.append([path])
+            pieced, rows = False, 0
+        rows += _footer(path).num_rows
+        last = max(last, high)
+    return found
 
 
 def rows_in(files: Sequence[Path]) -> int:
@@ -74,7 +110,7 @@ def rows_in(files: Sequence[Path]) -> int:
     return sum(_footer(path).num_rows for path in files)
 
 
-def _node_range(path: Path) -> tuple[int, int] | None:
+def node_range(path: Path) -> tuple[int, int] | None:
     """Lowest and highest node of a file, or everything if it does not say; none if it is empty."""
     footer = _footer(path)
     if footer.num_rows == 0:
@@ -85,6 +121,8 @@ def _node_range(path: Path) -> tuple[int, int] | None:
     parts = [footer.row_group(i).column(column).statistics for i in range(footer.num_row_groups)]
     if not all(part is not None and part.has_min_max for part in parts):
         return (0, np.iinfo(np.int32).max)
+    if not all(isinstance(part.min, int) for part in parts):
+        raise TraceError(f"{path}: column 'node' has the wrong type (expected int32)")
     return (min(part.min for part in parts), max(part.max for part in parts))
 
 
@@ -96,56 +134,46 @@ def _footer(path: Path) -> Any:
         raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
 
 
-def logs_of_table(table: pa.Table, where: str) -> Logs:
+def logs_of_table(table: pa.Table, where: str, with_times: bool = True) -> Logs:
     """The logs of a table of events, sorted if they are not, or a `TraceError` naming `where`."""
-    missing = [name for name in COLUMNS if name not in table.column_names]
+    wanted = [name for name in COLUMNS if with_times or name != "at_us"]
+    missing = [name for name in wanted if name not in table.column_names]
     if missing:
         raise TraceError(f"{where}: column {missing[0]!r} is missing")
     node, pos = _plain(table, "node", where), _plain(table, "pos", where)
-    if not _is_sorted(node, pos):
+    if not rows.is_sorted(node, pos):
         table = table.take(np.lexsort((pos, node)))
         node, pos = _plain(table, "node", where), _plain(table, "pos", where)
-    changes = np.flatnonzero(node[1:] != node[:-1]) + 1
-    starts = np.concatenate(([0], changes, [len(node)])) if len(node) else np.zeros(1, np.int64)
+    starts = np.empty(rows.count_logs(node) + 1, np.int64)
+    wrong = rows.starts_of_logs(node, pos, starts)
+    nodes = node[starts[:-1]].astype(np.int64)
+    if wrong >= 0:
+        log = int(np.searchsorted(starts, wrong, side="right")) - 1
+        raise TraceError(
+            f"{where}: the log of node {nodes[log]} has a gap or repeats a position"
+            f" (pos {pos[wrong]} where {wrong - starts[log]} was expected)"
+        )
     logs = Logs(
-        nodes=node[starts[:-1]].astype(np.int64),
-        starts=starts.astype(np.int64),
+        nodes=nodes,
+        starts=starts,
         kind=_kinds(table, where),
         message=_nullable(table, "message", where),
         group=_nullable(table, "group", where),
-        at_us=_plain(table, "at_us", where),
+        at_us=_plain(table, "at_us", where) if with_times else np.zeros(0, np.int64),
+        where=where,
     )
-    _check_positions(logs, pos, where)
-    _check_ids(logs, where)
+    _check_ids(logs)
     return logs
 
 
-def _is_sorted(node: Any, pos: Any) -> bool:
-    same = node[1:] == node[:-1]
-    return bool(np.all((node[1:] > node[:-1]) | (same & (pos[1:] > pos[:-1]))))
-
-
-def _check_positions(logs: Logs, pos: Any, where: str) -> None:
-    lengths = np.diff(logs.starts)
-    wanted = np.arange(len(pos)) - np.repeat(logs.starts[:-1], lengths)
-    wrong = np.flatnonzero(pos != wanted)
-    if len(wrong):
-        log = int(np.searchsorted(logs.starts, wrong[0], side="right")) - 1
-        raise TraceError(
-            f"{where}: the log of node {logs.nodes[log]} has a gap or repeats a position"
-            f" (pos {pos[wrong[0]]} where {wanted[wrong[0]]} was expected)"
-        )
-
-
-def _check_ids(logs: Logs, where: str) -> None:
+def _check_ids(logs: Logs) -> None:
     """Publish and deliver rows name a message and a group."""
-    named = (logs.message >= 0) & (logs.group >= 0)
-    wrong = np.flatnonzero(((logs.kind == PUBLISH) | (logs.kind == DELIVER)) & ~named)
-    if len(wrong):
-        log = int(np.searchsorted(logs.starts, wrong[0], side="right")) - 1
-        kind = "publish" if logs.kind[wrong[0]] == PUBLISH else "deliver"
+    wrong = rows.first_without_id(logs.kind, logs.message, logs.group)
+    if wrong >= 0:
+        log = int(np.searchsorted(logs.starts, wrong, side="right")) - 1
+        kind = "publish" if logs.kind[wrong] == PUBLISH else "deliver"
         raise TraceError(
-            f"{where}: node {logs.nodes[log]}, pos {wrong[0] - logs.starts[log]}:"
+            f"{logs.where}: node {logs.nodes[log]}, pos {wrong - logs.starts[log]}:"
             f" a {kind} without message or group"
         )
 
@@ -181,9 +209,9 @@ def _kinds(table: pa.Table, where: str) -> npt.NDArray[np.int8]:
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
         indices = chunk.indices.to_numpy()
-        for place in np.flatnonzero(np.bincount(indices, minlength=len(names))):
-            if names[place] not in KIND_CODE:
-                raise TraceError(f"{where}: unknown kind {names[place]!r}")
         codes = np.array([KIND_CODE.get(name, NONE) for name in names], np.int8)
+        for place in np.flatnonzero(codes == NONE):  # a dictionary may list what no row has
+            if np.any(indices == place):
+                raise TraceError(f"{where}: unknown kind {names[place]!r}")
         pieces.append(codes[indices] if names else np.zeros(0, np.int8))
     return np.concatenate(pieces)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.logs import JOIN, NONE
+from causalcast.pipeline.kinds import JOIN
+from causalcast.pipeline.logs import NONE
 
 TO_THE_END = np.iinfo(np.int64).max
 
@@ -31,18 +32,6 @@ class Memberships:
         if node not in self.by_node:
             raise TraceError(f"node {node} has a log but does not stand in nodes.parquet")
         return self.by_node[node]
-
-    def all_from_start_to_end(self) -> bool:
-        """Whether nobody's membership began or ended during the run (as far as `members` says)."""
-        return all(
-            m.start == 0 and m.end == TO_THE_END
-            for memberships in self.by_node.values()
-            for m in memberships
-        )
-
-    def groups(self) -> set[int]:
-        """Every group that has a member."""
-        return {m.group for memberships in self.by_node.values() for m in memberships}
 
 
 def read_memberships(nodes: pa.Table, members: pa.Table) -> Memberships:
@@ -69,3 +58,10 @@ def is_late(membership: Membership, kinds: np.ndarray, groups: np.ndarray) -> bo
         return True
     joined = len(kinds) > 0 and kinds[0] == JOIN
     return bool(joined and groups[0] in (membership.group, NONE))
+
+
+def always_there(memberships: list[Membership], kinds: np.ndarray, groups: np.ndarray) -> bool:
+    """Whether all memberships of a log last from its start to its end."""
+    return all(
+        m.start == 0 and m.end == TO_THE_END and not is_late(m, kinds, groups) for m in memberships
+    )

@@ -11,6 +11,7 @@ from causalcast.pipeline.verdict import Names
 
 INK = "#010203"  # replaced by `currentColor`: text and axes follow the page
 BLUE, ORANGE, GREEN, RED = "#3b82c4", "#d9822b", "#3f9b6c", "#c94f4f"  # legible on both
+LONGEST_NAME = 40
 NODES_AS_BARS = 40  # more are drawn as a line, sorted
 
 
@@ -39,6 +40,37 @@ def latency_plot(figures: Figures) -> str | None:
             axes.xaxis.set_minor_formatter(_plainly)
 
     return _svg(draw)
+
+
+def comparison_plot(runs: list[tuple[str, dict[str, Any]]]) -> str | None:
+    """Latency percentiles of several runs side by side."""
+    names = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+    measured = [(run, values) for run, values in runs if values.get(names[0]) is not None]
+    if not measured:
+        return None
+
+    def draw(axes: Any) -> None:
+        labels = [
+            run if len(run) <= LONGEST_NAME else f"…{run[-LONGEST_NAME:]}" for run, _ in measured
+        ]
+        for shift, (name, label, colour) in enumerate(
+            zip(names, ("median", "95 %", "99 %"), (BLUE, ORANGE, GREEN), strict=True)
+        ):
+            places = [place + (shift - 1) * 0.26 for place in range(len(measured))]
+            values = [of_run[name] for _, of_run in measured]
+            axes.barh(places, values, 0.24, color=colour, label=label)
+        axes.set_yticks(range(len(measured)), labels)
+        axes.set_ylim(len(measured) - 0.4, -0.6)
+        axes.set_xlabel("latency, ms")
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", color=INK, alpha=0.12, linewidth=0.8)
+        _legend(axes)
+
+    return _svg(draw, height=1.2 + 0.5 * len(measured))
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"…{name[-LONGEST_NAME:]}"
 
 
 def over_time_plot(figures: Figures) -> str | None:
@@ -170,7 +202,7 @@ def _svg(draw: Callable[[Any], None], height: float = 2.7) -> str:
 def _legend(axes: Any) -> None:
     """Above the plot, where it hides nothing."""
     above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
-    axes.legend(frameon=False, labelcolor=INK, ncols=2, **above)
+    axes.legend(frameon=False, labelcolor=INK, ncols=3, **above)
 
 
 def _bare(axes: Any, keep: str) -> None:

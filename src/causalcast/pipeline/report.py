@@ -10,21 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import ConfigError
-from causalcast.pipeline import counter_example, plots
+from causalcast.pipeline import counter_example, plots, space_time
 from causalcast.pipeline.report_data import Figures
 from causalcast.pipeline.verdict import OK, PropertyResult, Verdict
 from causalcast.version import VERSION
 
 RUNS_IN_FULL = 12
+RUNS_COMPARED = 12
 NODES_SHOWN = 200
+WAITED_FOR = 8
 SENTENCE = {
     "ok": "Everything that counts holds.",
     "violated": "A property that counts is violated.",
-    "incomplete": "The run did not reach its end; nothing that counts is violated so far.",
+    "incomplete": "The run has no end, or no content; nothing that counts is violated so far.",
 }
 # What people call the metrics, and how many digits matter.
 METRICS = {
     "deliveries_per_second": ("deliveries per second", ",.0f", ""),
+    "goodput_bytes_per_second": ("goodput", ",.0f", " B/s"),
+    "fastest_origin_per_second": ("fastest publisher, per second", ",.1f", ""),
+    "reliability": ("reliability", ".2%", ""),
     "latency_mean_ms": ("mean latency", ",.2f", " ms"),
     "latency_p50_ms": ("median latency", ",.2f", " ms"),
     "latency_p95_ms": ("95 % within", ",.2f", " ms"),
@@ -38,6 +43,11 @@ METRICS = {
     "metadata_max_bytes": ("largest metadata", ",.0f", " B"),
     "payload_sent_bytes": ("payload sent", ",.0f", " B"),
     "metadata_sent_bytes": ("metadata sent", ",.0f", " B"),
+    "state_mean": ("mean state of a node", ",.1f", ""),
+    "state_max": ("largest state", ",.0f", ""),
+    "recoveries": ("recoveries", ",.0f", ""),
+    "recovery_mean_ms": ("mean time to catch up", ",.2f", " ms"),
+    "recovery_max_ms": ("longest time to catch up", ",.2f", " ms"),
     "hops_mean": ("mean hops", ".2f", ""),
     "hops_max": ("most hops", ",.0f", ""),
 }
@@ -52,7 +62,7 @@ def write_report(
     """Write the report on some runs."""
     parts = [_head(verdicts)]
     if len(verdicts) > 1:
-        parts.append(_overview(verdicts, metrics))
+        parts += [_together(verdicts), _overview(verdicts, metrics), _compared(verdicts, metrics)]
     for verdict, values, figure in list(zip(verdicts, metrics, figures, strict=True))[
         :RUNS_IN_FULL
     ]:
@@ -73,6 +83,34 @@ def _head(verdicts: Sequence[Verdict]) -> str:
         f"<title>{escape(title)} – causalcast</title><style>{style}</style></head><body><main>"
         f"<h1>{escape(title)}</h1>"
     )
+
+
+def _together(verdicts: Sequence[Verdict]) -> str:
+    """The verdict on all runs: that of the worst."""
+    counts = {name: sum(v.verdict == name for v in verdicts) for name in SENTENCE}
+    worst = next(name for name in ("violated", "incomplete", "ok") if counts[name])
+    said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    deliveries = sum(verdict.counts.deliveries for verdict in verdicts)
+    return (
+        f'<div class="verdict {worst}"><strong>{worst}</strong><span>{said}</span>'
+        f'<span class="soft">{len(verdicts):,} runs, {deliveries:,} deliveries</span></div>'
+    )
+
+
+def _compared(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) -> str:
+    """What was measured, runs side by side."""
+    shown = list(zip(verdicts, metrics, strict=True))[:RUNS_COMPARED]
+    rows = []
+    for name, (title, _, _) in METRICS.items():
+        values = [_value(name, of_run.get(name)) for _, of_run in shown]
+        if any(value is not None for value in values):
+            rows.append([title, *(value or "–" for value in values)])
+    titles = ["measured", *(escape(verdict.folder.name) for verdict, _ in shown)]
+    table = _table(titles, rows, numbers=range(1, len(titles)))
+    svg = plots.comparison_plot([(verdict.folder.name, of_run) for verdict, of_run in shown])
+    caption = "<figcaption>Half, 95 % and 99 % of deliveries took at most so long.</figcaption>"
+    figure = f"<h3>Latency compared</h3><figure>{svg}{caption}</figure>" if svg else ""
+    return f"{figure}<h3>Measured, side by side</h3>{table}"
 
 
 def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) -> str:
@@ -100,7 +138,8 @@ def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: boo
     parts = [] if alone else [f"<h2>{escape(verdict.folder.name)}</h2>"]
     parts += [_about(verdict), _verdict(verdict), _properties(verdict)]
     parts += [_examples(verdict, result) for result in verdict.results if result.examples]
-    parts += [_metrics(metrics), *_plots(verdict, figures), _nodes(verdict, figures)]
+    parts += [_metrics(metrics), *_plots(verdict, figures), _waited_for(verdict, figures)]
+    parts.append(_nodes(verdict, figures))
     if verdict.header.scenario:
         scenario = escape(verdict.header.scenario)
         parts.append(f"<details><summary>scenario</summary><pre>{scenario}</pre></details>")
@@ -130,9 +169,10 @@ def _verdict(verdict: Verdict) -> str:
         f"{counts.nodes:,} nodes, {counts.publications:,} publications,"
         f" {counts.deliveries:,} deliveries"
     )
+    remarks = "".join(f"<p>Note: {escape(remark)}.</p>" for remark in verdict.remarks)
     return (
         f'<div class="verdict {verdict.verdict}"><strong>{verdict.verdict}</strong>'
-        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>'
+        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>{remarks}'
     )
 
 
@@ -159,7 +199,7 @@ def _examples(verdict: Verdict, result: PropertyResult) -> str:
         parts.append(f"<p>{escape(counter_example.sentence(finding, verdict.names))}.</p>")
         if place == 0 and result.name == "causal_order" and finding.chain:
             steps = counter_example.steps_of(finding, verdict.folder)
-            parts.append(f"<pre>{escape(counter_example.draw(steps, verdict.names))}</pre>")
+            parts.append(f"<figure>{space_time.diagram(steps, verdict.names)}</figure>")
     return "\n".join(parts)
 
 
@@ -202,6 +242,16 @@ def _plots(verdict: Verdict, figures: Figures) -> Iterable[str]:
         if svg is not None:
             text = f"<figcaption>{escape(caption)}</figcaption>"
             yield f"<h3>{escape(title)}</h3><figure>{svg}{text}</figure>"
+
+
+def _waited_for(verdict: Verdict, figures: Figures) -> str:
+    """Why messages were held: whose messages they waited for."""
+    if not figures.waited_for:
+        return ""
+    most = [f"{verdict.names.node(n)} ({times:,})" for n, times in figures.waited_for[:WAITED_FOR]]
+    more = len(figures.waited_for) - len(most)
+    rest = f" and {more:,} more nodes" if more > 0 else ""
+    return f"<p>Held back for messages of {escape(', '.join(most))}{rest}.</p>"
 
 
 def _nodes(verdict: Verdict, figures: Figures) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.pipeline.metrics.latency import delays
+from causalcast.pipeline.metrics.waiting import waited_for
 from causalcast.pipeline.tables import Tables
 
 TIME_BUCKETS = 80
@@ -45,6 +46,8 @@ class Figures:
     """(bucket of time, publications, deliveries)."""
     nodes: list[NodeRow] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    waited_for: list[tuple[int, int]] = field(default_factory=list)
+    """(origin, how often others held something for one of its messages), most often first."""
 
 
 def figures(tables: Tables, runs: int) -> list[Figures]:
@@ -64,7 +67,10 @@ def figures(tables: Tables, runs: int) -> list[Figures]:
     changes = tables.changes.select("run", "node", "pos", "at_us", "kind").collect()
     for row in sorted(changes):  # in the order of each log: two may have the same time
         result[row["run"]].changes.append(Change(row["node"], row["at_us"], row["kind"]))
+    for row in waited_for(tables).collect():
+        result[row["run"]].waited_for.append((row["origin"], row["times"]))
     for one in result:
+        one.waited_for.sort(key=lambda pair: (-pair[1], pair[0]))
         one.latency.sort()
         one.over_time.sort()
         one.nodes.sort(key=lambda node: node.node)

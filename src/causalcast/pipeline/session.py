@@ -3,12 +3,13 @@
 import contextlib
 import logging
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from causalcast.errors import MissingDependency
+from causalcast.errors import ConfigError, MissingDependency
 from causalcast.pipeline.java import find_java
 
 # Few shuffle partitions and no web page: our shuffles carry small aggregates only.
@@ -20,6 +21,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 DRIVER_MEMORY = "2g"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM already
+WAIT_SECONDS = 5  # for a first sign of a master or a Connect server
+DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 # Everything on this machine: no name to look up, no port open to others.
 LOOPBACK_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -40,7 +44,12 @@ def make_session(master: str | None = None, remote: str | None = None) -> Any:
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     if remote is not None:
+        _check_somebody_answers(remote)
         return _started(builder.remote(remote), f"no Spark Connect server answers at {remote}")
+    if master is not None:
+        _check_somebody_answers(master)
+    if master is None and SUBMITTED in os.environ:
+        return _started(builder, "Spark did not start")  # spark-submit has said where and how
     # Tasks must run this interpreter: the first python3 on the path may lack our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(find_java().home)
@@ -51,6 +60,26 @@ def make_session(master: str | None = None, remote: str | None = None) -> Any:
             builder = builder.config(key, value)
     builder = builder.master(master or f"local[{os.cpu_count() or 1}]")
     return _started(builder, f"Spark did not start on {master or 'this machine'}")
+
+
+def _check_somebody_answers(url: str) -> None:
+    """Spark itself would try a dead address for more than a minute."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in DEFAULT_PORTS:
+        return
+    tried = rest.partition("/")[0].split(",")  # a master may have others that stand by
+    for address in tried:
+        host, _, port = address.rpartition(":")
+        if not host:
+            host, port = address, str(DEFAULT_PORTS[scheme])
+        if not port.isdecimal():
+            raise ConfigError(f"{url}: expected {scheme}://HOST:PORT")
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((host, int(port)), WAIT_SECONDS),
+        ):
+            return
+    raise MissingDependency(f"{url}: nobody answers there")
 
 
 def _started(builder: Any, what_failed: str) -> Any:

@@ -2,9 +2,8 @@
 JVM, nothing is shuffled, and the code uses neither `sparkContext` nor RDDs, so that it runs on
 Spark Connect as well.
 
-Many runs: one task checks several whole runs. A large run: its files are spread over tasks, three
-times: list the publications, find direct causes, scan (and once more to name who lacks what, if
-anything is missing). In between, the driver joins small results into the publish graph.
+Many runs: one task checks several whole runs. A large run: its files are spread over tasks, once
+for each of the looks that `check_run` takes. In between, the driver joins small results.
 """
 
 import pickle
@@ -15,21 +14,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from causalcast.errors import MissingDependency, TraceError
-from causalcast.pipeline import check_run
-from causalcast.pipeline.check_run import Checked, Counts, Piece
-from causalcast.pipeline.checks import agreement
-from causalcast.pipeline.logs import files_hold_whole_logs, read_logs, rows_in
-from causalcast.pipeline.memberships import Memberships, read_memberships
-from causalcast.pipeline.publish_graph import (
-    PublishGraph,
-    build_graph,
-    direct_causes,
-    number_publications,
-    publish_rows,
-)
+from causalcast.pipeline.check_run import Checked, check_folder, check_pieces
+from causalcast.pipeline.logs import Logs, bundles, read_logs, rows_in
+from causalcast.pipeline.memberships import read_memberships
 from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 
 LARGE = 300_000  # rows; below, spreading one run over tasks costs more than it saves
+SURELY_SMALL = 100_000  # bytes: no 300,000 rows fit
+ITEMS_PER_TASK = 8
+MOST_TASKS_PER_CORE = 8  # so that a slow core can leave work to others
 RUNS_PER_TASK = 64  # bounds what is lost if a task is repeated, and keeps all cores busy
 _RESULT = "item long, result binary"
 _SCHEMA = pa.schema([("item", pa.int64()), ("result", pa.binary())])
@@ -43,10 +36,10 @@ def check_runs(spark: Any, folders: Sequence[Path]) -> list[Checked]:
     checked: dict[int, Checked] = {}
     small = []
     for place, folder in enumerate(folders):
-        read_header(folder)
         files = event_files(folder)
-        if rows_in(files) >= LARGE and len(files) > 1 and files_hold_whole_logs(files):
-            checked[place] = _check_large(spark, folder, files)
+        parts = bundles(files) if _is_large(files) else []
+        if len(parts) > 1:
+            checked[place] = _check_large(spark, folder, parts)
         else:
             small.append(place)
     shares = [small[i : i + _share(len(small))] for i in range(0, len(small), _share(len(small)))]
@@ -56,79 +49,90 @@ def check_runs(spark: Any, folders: Sequence[Path]) -> list[Checked]:
     return [checked[place] for place in range(len(folders))]
 
 
+def _is_large(files: Sequence[Path]) -> bool:
+    """Most files are told by their size alone: thousands of footers would take seconds to read."""
+    small = sum(path.stat().st_size for path in files) < SURELY_SMALL
+    return len(files) > 1 and not small and rows_in(files) >= LARGE
+
+
 def _share(runs: int) -> int:
     return max(1, min(RUNS_PER_TASK, runs // 8))
 
 
 def _check_share(folders: list[str]) -> list[Checked]:
-    return [check_run.check_folder(Path(folder)) for folder in folders]
+    return [check_folder(Path(folder)) for folder in folders]
 
 
-def _check_large(spark: Any, folder: Path, files: Sequence[Path]) -> Checked:
+def _check_large(spark: Any, folder: Path, parts: Sequence[Sequence[Path]]) -> Checked:
     small = read_small_tables(folder)
     memberships = read_memberships(small.nodes, small.members)
-    redelivery = read_header(folder).redelivery == "after_recover"
-    paths = [str(path) for path in files]
-
-    published = spread(spark, paths, lambda path: publish_rows(read_logs(Path(path)), path))
-    publications = number_publications(published)
-    causes = spread(spark, paths, lambda path: direct_causes(read_logs(Path(path)), publications))
-    graph = build_graph(publications, causes, memberships)
-    pieces = spread(spark, paths, lambda path: _scan(path, graph, memberships, redelivery))
-
-    silent = check_run.silent_views(pieces, graph, memberships)
-    tally = agreement.total([piece.tally for piece in pieces], len(publications))
-    for log in silent:
-        tally.add(log)
-    findings = [finding for piece in pieces for finding in piece.findings]
-    broken = tally.broken()
-    if broken.any():
-        named = spread(spark, paths, lambda path: _name(path, graph, memberships, broken))
-        findings += [finding for found in named for finding in found]
-        findings += check_run.name_lacking(silent, broken)
-    counts = Counts(
-        len(memberships.by_node), len(publications), sum(piece.deliveries for piece in pieces)
-    )
-    return Checked(findings, counts, sorted(node for piece in pieces for node in piece.down))
+    return check_pieces(read_header(folder), memberships, PiecesOnSpark(spark, parts))
 
 
-def _scan(path: str, graph: PublishGraph, memberships: Memberships, redelivery: bool) -> Piece:
-    return check_run.check_logs(read_logs(Path(path)), graph, memberships, redelivery)
+class PiecesOnSpark:
+    """Files of whole logs; each is read by the task that works on it."""
+
+    def __init__(self, spark: Any, parts: Sequence[Sequence[Path]]) -> None:
+        self.spark = spark
+        self.parts = parts
+
+    def each(
+        self,
+        work: Callable[[Logs], Result],
+        places: Sequence[int] | None = None,
+        with_times: bool = False,
+    ) -> list[Result]:
+        """Do `work` in Spark tasks, a few files each."""
+        parts = self.parts if places is None else [self.parts[place] for place in places]
+        return spread(self.spark, parts, lambda paths: work(read_logs(paths, with_times)))
 
 
-def _name(path: str, graph: PublishGraph, memberships: Memberships, broken: Any) -> list[Any]:
-    logs = check_run.views(read_logs(Path(path)), graph, memberships)
-    return check_run.name_lacking(logs, broken)
-
-
-def spread(spark: Any, items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
-    """Do `work` on each item, one Spark task per item, and give the results in order.
+def spread(
+    spark: Any, items: Sequence[Item], work: Callable[[Item], Result], tasks: int | None = None
+) -> list[Result]:
+    """Do `work` on each item in Spark tasks, so many or as suits, and give the results in order.
 
     A `TraceError` in a task comes back as a value: one bad file must not look like a Spark failure.
     """
     if not items:
         return []
+    tasks = tasks or _tasks_for(len(items), spark)
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for place in batch.column(0).to_pylist():
-                try:
-                    result: Any = work(items[place])
-                except TraceError as error:
-                    result = error
-                packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([place], pa.int64()), pa.array([packed], pa.binary())],
-                    schema=_SCHEMA,
-                )
+            for task in batch.column(0).to_pylist():
+                for place in range(task, len(items), tasks):
+                    yield _packed_result(place, work, items[place])
 
-    count = len(items)
-    rows = _collected(spark.range(0, count, 1, count).mapInArrow(run_task, _RESULT))
+    # One row per task: `repartition` would leave some tasks empty.
+    rows = _collected(spark.range(0, tasks, 1, tasks).mapInArrow(run_task, _RESULT))
     results = {row["item"]: pickle.loads(row["result"]) for row in rows}
-    for place in range(count):
+    for place in range(len(items)):
         if isinstance(results[place], TraceError):
             raise results[place]
-    return [results[place] for place in range(count)]
+    return [results[place] for place in range(len(items))]
+
+
+def _packed_result(place: int, work: Callable[[Item], Result], item: Item) -> pa.RecordBatch:
+    try:
+        result: Any = work(item)
+    except TraceError as error:
+        result = error
+    packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    columns = [pa.array([place], pa.int64()), pa.array([packed], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def _tasks_for(items: int, spark: Any) -> int:
+    """A task costs 30 ms and more, so a core gets few; through Connect nobody tells us of cores."""
+    from pyspark.errors import PySparkException
+
+    try:
+        cores: int = spark.sparkContext.defaultParallelism
+    except PySparkException:
+        return items
+    rounds = max(1, min(MOST_TASKS_PER_CORE, items // (ITEMS_PER_TASK * cores)))
+    return min(items, cores * rounds)
 
 
 def _collected(frame: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """Traces as DataFrames: publishes, deliveries, sends, crashes, of one run or thousands.
 
-Every table has a column `run`, the run's place in the list that was asked for. Reading is here and
-nowhere else; metrics are DataFrame in, DataFrame out.
+Every table has a column `run`, the run's place in the list that was asked for, and events have
+`second`, the second they happened in. Reading is here and nowhere else; metrics are DataFrame in,
+DataFrame out.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.pipeline.checks.finding import Finding, findings_batch
-from causalcast.trace.run_folder import event_files, read_header
+from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 
 # The columns of a trace as Spark reads them; given, so that Spark opens no file to find out.
 EVENT_COLUMNS = (
@@ -18,6 +19,9 @@ EVENT_COLUMNS = (
     " payload_bytes int, metadata_bytes int, value long, note string"
 )
 
+Keys = Sequence[str]
+BY_RUN: Keys = ("run",)  # what metrics are told apart by, if nobody says more
+MEMBER_COLUMNS = "run int, group int, node int, from_pos long, to_pos long"
 RUNS_IN_AN_EXPRESSION = 64  # more become a table: an expression of thousands would not compile
 
 
@@ -26,6 +30,8 @@ class Tables:
     """The events of some runs, and what is usually asked of them."""
 
     events: Any
+    members: Any
+    """`run, group, node, from_pos, to_pos`."""
 
     def of_kind(self, *kinds: str) -> Any:
         """The rows of some kinds."""
@@ -65,9 +71,10 @@ def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
     for place, folder in enumerate(folders):
         read_header(folder)
         paths += [str(path.resolve()) for path in event_files(folder)]
-        # As Spark spells it: percent-encoded, and with one slash where a URI has three.
-        places.append((folder.resolve().as_uri().removeprefix("file://"), place))
-    file = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+        places.append((str(folder.resolve()), place))
+    # Spark encodes some signs and not others, and writes one slash where a URI has three.
+    encoded = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+    file = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     events = (
         spark.read.schema(EVENT_COLUMNS)
         .parquet(*paths)
@@ -79,8 +86,13 @@ def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
     else:
         by_folder = spark.createDataFrame(places, "folder string, run int")
         events = events.join(F.broadcast(by_folder), "folder")
-    events = events.drop("folder")
-    return Tables(events)
+    events = events.drop("folder").withColumn("second", F.floor(F.col("at_us") / 1e6))
+    members = [
+        (place, *row.values())
+        for place, folder in enumerate(folders)
+        for row in read_small_tables(folder).members.to_pylist()
+    ]
+    return Tables(events, spark.createDataFrame(members, MEMBER_COLUMNS))
 
 
 def violations_table(spark: Any, findings: dict[str, list[Finding]]) -> Any:

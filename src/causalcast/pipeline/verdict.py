@@ -66,6 +66,8 @@ class Verdict:
     results: list[PropertyResult]
     counts: Counts
     down: list[int]
+    remarks: list[str]
+    """What breaks no property and should be known all the same."""
 
 
 def parse_promise(text: str | None) -> list[str] | None:
@@ -99,11 +101,21 @@ def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None)
         names.messages = _foreign_names(folder, results)
     if any(r.counted and r.status == VIOLATED for r in results):
         verdict = VIOLATED
-    elif not header.complete:
+    elif not header.complete or checked.counts.publications == 0:
         verdict = INCOMPLETE
     else:
         verdict = OK
-    return Verdict(folder, header, names, verdict, results, checked.counts, checked.down)
+    remarks = _remarks(checked.counts)
+    return Verdict(folder, header, names, verdict, results, checked.counts, checked.down, remarks)
+
+
+def _remarks(counts: Counts) -> list[str]:
+    if counts.publications == 0:
+        return ["nothing was published, so nothing was checked"]
+    if counts.undelivered == 0:
+        return []
+    were = "publication was" if counts.undelivered == 1 else "publications were"
+    return [f"{counts.undelivered:,} {were} delivered by nobody"]
 
 
 def _foreign_names(folder: Path, results: list[PropertyResult]) -> dict[int, str]:
@@ -202,6 +214,8 @@ def _one_to_json(verdict: Verdict) -> dict[str, Any]:
         "deliveries": verdict.counts.deliveries,
         "publications": verdict.counts.publications,
         "nodes": verdict.counts.nodes,
+        "undelivered": verdict.counts.undelivered,
+        "remarks": verdict.remarks,
         "down": verdict.down,
         "complete": verdict.header.complete,
     }

@@ -198,10 +198,16 @@ class Cbcast(Multicast):
         self.links.send(to, message, out)
 
     def _changed_for(self, group: GroupId) -> Clocks:
-        """The counts that the members of a group have not been told by this node."""
+        """The counts that the members of a group have not been told by this node.
+
+        A join or leave follows earlier joins and leaves only: two new members that waited for each
+        other's publications would never welcome each other.
+        """
         told = self.told.get(group, {})
         changed: Clocks = {}
         for other, clock in self.past.items():
+            if group == EVERYBODY and other != EVERYBODY:
+                continue
             before = told.get(other, {})
             news = {node: count for node, count in clock.items() if count != before.get(node, 0)}
             if other == group:

@@ -73,7 +73,7 @@ class Adversary:
             (5, self._expire),
             (12, self._open_jump),
             (6, self._trust),
-            (1, self._change_group),
+            (3, self._change_group),
         ]
         if self._spec.tolerates is not None or self._beyond:
             tactics += [
@@ -244,8 +244,12 @@ class Adversary:
         return [("double", *self._rng.choice(ways))] if ways else []
 
     def _change_group(self) -> list[Step]:
-        verb = self._rng.choice(["join", "leave"])
-        return [(verb, self._some_node(), self._rng.choice(self._groups))]
+        """Somebody joins; or, less often, leaves, or both."""
+        node, group = self._some_node(), self._rng.choice(self._groups)
+        if self.run.scenario.blueprint.groups.id_of(group) not in self._world.nodes[node].groups:
+            return [("join", node, group)]
+        leaves_and_returns = [("leave", node, group), ("join", node, group)]
+        return list(leaves_and_returns[: self._rng.randint(0, 2)])
 
     # Small things
 

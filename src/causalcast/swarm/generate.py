@@ -180,7 +180,9 @@ class Draw:
         faults = self._pauses() + self._slow_links() + self._group_changes(groups)
         faults += self._suspicions()
         if self.overlay == "tree":
-            faults += self._lone_suspicions() + self._joins(groups)
+            faults += self._lone_suspicions()
+        if self.overlay in ("tree", "mesh"):
+            faults += self._joins(groups)
         if self.spec.tolerates is not None or self.beyond:
             faults += self._crashes()
             faults += self._cuts()
@@ -280,7 +282,7 @@ class Draw:
         return faults
 
     def _joins(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
-        """Nodes that are in no member list yet: on a tree messages have to find the way to them."""
+        """Nodes that are in no member list yet: what goes to members alone must find them."""
         outside = [
             {"node": node, "group": group}
             for group, members in groups.items()

@@ -11,12 +11,14 @@ from causalcast.pipeline.checks.finding import Finding
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES
 
+ORDERS = ("fifo_order", "causal_order")
+
 
 def differences(run: Run, judgement: Judgement, findings: list[Finding]) -> list[str]:
     """Every way in which the findings differ from the judgement; empty if they agree.
 
-    Same blamed nodes per property (hence the same verdict), the same first row in each log, and
-    every counter-example true.
+    Same blamed nodes per property (hence the same verdict), the same first row in each log, as many
+    rows that break an order, every counter-example true, and every chain as short as can be.
     """
     said = []
     for guarantee in GUARANTEES:
@@ -26,9 +28,24 @@ def differences(run: Run, judgement: Judgement, findings: list[Finding]) -> list
             said.append(f"{guarantee}: judge {violations[:3]}, pipeline {found[:3]}")
         elif _first_rows(violations) != _first_rows(found):
             said.append(f"{guarantee}: other first rows: {violations[:3]}, {found[:3]}")
+        elif guarantee in ORDERS and len(violations) != sum(1 + f.further for f in found):
+            said.append(f"{guarantee}: {len(violations)} rows, but {found[:3]}")
+    said += _long_chains(judgement, findings)
     if any(finding.cause is not None for finding in findings):
         said += _untrue_causes(run, findings)
     return said
+
+
+def _long_chains(judgement: Judgement, findings: list[Finding]) -> list[str]:
+    """Chains that are longer than the shortest one that explains the same delivery."""
+    shortest = {(v.node, v.pos): len(v.chain) for v in judgement.violations["causal_order"]}
+    return [
+        f"not the shortest chain: {finding}"
+        for finding in findings
+        if finding.guarantee == "causal_order"
+        and finding.chain
+        and len(finding.chain) != shortest.get((finding.node, finding.pos))
+    ]
 
 
 def _first_rows(found: Sequence[Violation | Finding]) -> dict[int, int | None]:

@@ -139,7 +139,7 @@ class _Import:
             redelivery=redelivery,
         )
         return Run(
-            header, _names_table(self.nodes, NODES), _names_table(self.groups, GROUPS),
+            header, names_table(self.nodes, NODES), names_table(self.groups, GROUPS),
             pa.Table.from_pylist(
                 [dict(zip(MEMBERS.names, row, strict=True)) for row in self.members.rows],
                 schema=MEMBERS,
@@ -280,7 +280,7 @@ def _numbered(names: list[str | int]) -> dict[str | int, int]:
     return {name: number for number, name in enumerate(distinct)}
 
 
-def _names_table(numbers: dict[str | int, int], schema: pa.Schema) -> pa.Table:
+def names_table(numbers: dict[str | int, int], schema: pa.Schema) -> pa.Table:
     ordered = sorted((number, str(name)) for name, number in numbers.items())
     columns = {
         schema.names[0]: [number for number, _ in ordered],

@@ -151,6 +151,28 @@ def read_log(path: Path) -> LogContent:
     return log
 
 
+def read_rows_behind(path: Path, offset: int) -> tuple[list[Row], int]:
+    """The rows of whole frames behind byte `offset` of a log that is being written, and where they
+    end; 0 stands for the end of the header."""
+    with path.open("rb") as file:
+        file.seek(offset or len(MAGIC))
+        content = file.read()
+    at = 0
+    if offset == 0:
+        header = _body_at(content, 0)
+        if header is None:
+            return [], 0
+        at = _FRAME.size + len(header)
+    rows: list[Row] = []
+    while (body := _body_at(content, at)) is not None:
+        try:
+            rows += msgspec.msgpack.decode(body, type=tuple[int, int, list[Row]])[2]
+        except msgspec.DecodeError as error:
+            raise TraceError(f"{path}: not a log of this version ({error})") from None
+        at += _FRAME.size + len(body)
+    return rows, (offset or len(MAGIC)) + at
+
+
 def _begin(path: Path, header: NodeLogHeader) -> None:
     """Write the first frame under another name: a log has a whole header, or it is not there."""
     beside = path.with_name(path.name + ".new")

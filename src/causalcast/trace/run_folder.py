@@ -23,6 +23,7 @@ from causalcast.trace.schema import EVENTS, GROUPS, MEMBERS, NODES
 
 ROWS_PER_FILE = 1_000_000
 FILES_AT_LEAST = 2  # so that two cores have something to do
+ROWS_PER_MESSAGE = 4  # from here on a dictionary of ids is smaller, and three times faster to read
 
 
 @dataclass
@@ -68,17 +69,19 @@ def write_run(folder: Path, run: Run) -> None:
 
 def write_events(path: Path, events: pa.Table) -> None:
     """Write one event file in the layout the pipeline reads fastest."""
+    few = ["node", "kind", "group", "note"]
+    ascending = ["pos", "at_us"]
+    # Most messages stand in many logs; where not, a dictionary would be as long as the file.
+    often_repeated = pc.count_distinct(events["message"]).as_py() * ROWS_PER_MESSAGE <= len(events)
+    (few if often_repeated else ascending).append("message")
     pq.write_table(
         events.cast(EVENTS),
         path,
         compression="zstd",
         row_group_size=1 << 20,
-        use_dictionary=["node", "kind", "group", "note"],
-        column_encoding={
-            "pos": "DELTA_BINARY_PACKED",
-            "at_us": "DELTA_BINARY_PACKED",
-            "message": "DELTA_BINARY_PACKED",
-        },
+        use_dictionary=few,
+        dictionary_pagesize_limit=8 << 20,
+        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
     )
 
 

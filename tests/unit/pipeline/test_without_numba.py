@@ -8,11 +8,11 @@ import sys
 sys.modules["numba"] = None
 from random import Random
 from causalcast.judge import judge
-from causalcast.pipeline import kernels
+from causalcast.pipeline.kernels import close_look
 from causalcast.pipeline.check_run import check_run
 from causalcast.testing.comparison import differences
 from causalcast.testing.random_traces import damage, good_run
-assert not hasattr(kernels.first_rows, "py_func")
+assert not hasattr(close_look.first_rows, "py_func")
 for seed in range(150):
     random = Random(seed)
     draft = good_run(random)

@@ -5,14 +5,14 @@ each piece of the run says which publications its correct members delivered and 
 only if something was delivered somewhere and lacks elsewhere, a second look names the nodes.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from causalcast.pipeline.bits import packed, words_for
 from causalcast.pipeline.checks.finding import EXAMPLES_PER_LOG, Finding, first_few
 from causalcast.pipeline.log_view import LogView
-from causalcast.pipeline.logs import Bools
+from causalcast.pipeline.logs import Bools, Ints
 
 NAME = "agreement"
 WORDS = {"missing": "never delivered a message that another correct member delivered"}
@@ -20,34 +20,36 @@ WORDS = {"missing": "never delivered a message that another correct member deliv
 
 @dataclass
 class Tally:
-    """Per publication: some correct member delivered it; some correct member lacks it."""
+    """Per publication, as bits, what some logs have of it."""
 
-    delivered: Bools
-    lacking: Bools
+    delivered: Ints
+    """Some correct member delivered it."""
+    lacking: Ints
+    """Some correct member is owed it and lacks it."""
+    anywhere: Ints
+    """Some node delivered it, correct or not."""
 
     @staticmethod
     def empty(publications: int) -> "Tally":
         """Nothing delivered, nothing lacking."""
-        return Tally(np.zeros(publications, np.bool_), np.zeros(publications, np.bool_))
+        return Tally(*np.zeros((3, words_for(publications)), np.int64))
 
-    def add(self, log: LogView) -> None:
+    def add_log(self, log: LogView) -> None:
         """Count one log."""
         for owed, of_group in _final(log):
-            self.delivered |= of_group & (log.delivered < log.rows)
-            self.lacking |= owed & (log.got >= log.rows)
+            self.delivered |= packed(of_group & (log.delivered < log.rows))
+            self.lacking |= packed(owed & (log.got >= log.rows))
+        self.anywhere |= packed(log.delivered < log.rows)
 
-    def broken(self) -> Bools:
+    def add(self, other: "Tally") -> None:
+        """Count what another tally has counted."""
+        self.delivered |= other.delivered
+        self.lacking |= other.lacking
+        self.anywhere |= other.anywhere
+
+    def broken(self) -> Ints:
         """Publications that some correct member delivered and another one lacks."""
         return self.delivered & self.lacking
-
-
-def total(tallies: Iterable[Tally], publications: int) -> Tally:
-    """The tallies of all pieces together."""
-    result = Tally.empty(publications)
-    for tally in tallies:
-        result.delivered |= tally.delivered
-        result.lacking |= tally.lacking
-    return result
 
 
 def find(log: LogView, broken: Bools) -> list[Finding]:

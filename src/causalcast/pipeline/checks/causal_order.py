@@ -30,7 +30,7 @@ def _finding(log: LogView, early: EarlyDelivery, with_chain: bool) -> Finding:
     cause = early.cause
     if with_chain:
         wanted = np.asarray(missing_causes(log, early.row))
-        chain = log.graph.shortest_chain(early.effect, wanted)
+        chain = log.graph.direct.shortest_chain(early.effect, wanted)
         cause = chain[0]
     return Finding(
         NAME, kind_of(log, early, cause), log.node, int(messages[early.effect]), early.row,

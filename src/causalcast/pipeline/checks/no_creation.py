@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from causalcast.pipeline.checks.finding import EXAMPLES_PER_LOG, Finding, first_few
+from causalcast.pipeline.kinds import DELIVER
 from causalcast.pipeline.log_view import LogView
-from causalcast.pipeline.logs import DELIVER
 
 NAME = "no_creation"
 WORDS = {

@@ -7,8 +7,8 @@ recovered between the two deliveries.
 import numpy as np
 
 from causalcast.pipeline.checks.finding import Finding, first_few
+from causalcast.pipeline.kinds import DELIVER, RECOVER
 from causalcast.pipeline.log_view import LogView
-from causalcast.pipeline.logs import DELIVER, RECOVER
 
 NAME = "no_duplication"
 WORDS = {"repeated": "delivered a message again"}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalcast.pipeline import kernels
 from causalcast.pipeline.checks.finding import EXAMPLES_PER_LOG
+from causalcast.pipeline.kernels import close_look
 from causalcast.pipeline.log_view import LogView
+from causalcast.pipeline.logs import Bools, Ints
 
 
 @dataclass
@@ -35,10 +36,8 @@ def find_early_deliveries(log: LogView) -> OrderBreaks:
     """Walk the log once."""
     found = np.zeros((2, EXAMPLES_PER_LOG, 2), np.int64)
     counts = np.zeros(2, np.int64)
-    if log.graph.vectors is None:
-        _walk_with_lists(log, found, counts)
-    else:
-        _walk_with_vectors(log, found, counts)
+    for first, end, owed in log.stretches():
+        _walk_stretch(log, first, end, ~owed | log.graph.cyclic, found, counts)
     fifo, causal = (
         [EarlyDelivery(int(row), int(log.dense[row]), int(cause)) for row, cause in rows[:count]]
         for rows, count in zip(found, counts, strict=True)
@@ -46,27 +45,20 @@ def find_early_deliveries(log: LogView) -> OrderBreaks:
     return OrderBreaks(fifo, int(counts[0]), causal, int(counts[1]))
 
 
-def _walk_with_lists(log: LogView, found: np.ndarray, counts: np.ndarray) -> None:
-    if not log.memberships:
-        return  # nothing is owed to it
+def _walk_stretch(
+    log: LogView, first: int, end: int, exempt: Bools, found: Ints, counts: Ints
+) -> None:
     graph = log.graph
-    p = graph.publications
-    has, seen = np.zeros((2, len(p) // 64 + 1), np.int64)
-    kernels.early_deliveries_by_list(
-        log.kind, log.dense, graph.offsets, graph.words, graph.masks,
-        p.origin, p.number, p.base, p.rank, has, seen, found, counts,
+    p, table = graph.publications, graph.short
+    latest, witness = np.full((2, len(p)), -1, np.int64)
+    close_look.latest_causes(
+        table.offsets, table.words, table.masks, graph.order, graph.component, log.got, exempt,
+        latest, witness,
     )  # fmt: skip
-
-
-def _walk_with_vectors(log: LogView, found: np.ndarray, counts: np.ndarray) -> None:
-    graph = log.graph
-    p = graph.publications
-    for first, end, owed in log.stretches():
-        exempt = ~owed | graph.cyclic
-        kernels.early_deliveries_by_vector(
-            log.kind, log.dense, first, end, log.got, log.delivered, exempt, graph.cyclic,
-            graph.vectors, p.origin, p.number, p.base, p.rank, found, counts,
-        )  # fmt: skip
+    close_look.early_deliveries(
+        log.kind, log.dense, first, end, log.got, log.delivered, exempt, graph.cyclic, latest,
+        witness, p.origin, p.number, p.base, p.rank, found, counts,
+    )  # fmt: skip
 
 
 def kind_of(log: LogView, early: EarlyDelivery, cause: int) -> str:

@@ -1,4 +1,6 @@
-"""One quantity per file; each gives one row per run, in the column `run` of `tables`.
+"""One quantity per file: a function from tables and keys to a DataFrame with one row per key.
 
-Own deliveries of an origin are left out of latency and redundancy: they cost no network.
+Keys are `run` alone, or `run` with `group`, `node` or `second`; `summary` knows which quantity
+makes sense for which. Own deliveries of an origin are left out of latency, redundancy and
+reliability: they cost no network.
 """

@@ -4,12 +4,12 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from causalcast.pipeline.tables import Tables
+from causalcast.pipeline.tables import BY_RUN, Keys, Tables
 
 
-def hops(tables: Tables) -> Any:
-    """Mean and largest number of hops of deliveries at other nodes, per run."""
+def hops(tables: Tables, keys: Keys = BY_RUN) -> Any:
+    """Mean and largest number of hops of deliveries at other nodes."""
     elsewhere = tables.deliveries.where(~F.col("own"))
-    return elsewhere.groupBy("run").agg(
+    return elsewhere.groupBy(*keys).agg(
         F.avg("value").alias("hops_mean"), F.max("value").alias("hops_max")
     )

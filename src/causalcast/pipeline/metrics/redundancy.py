@@ -9,14 +9,14 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from causalcast.pipeline.tables import Tables
+from causalcast.pipeline.tables import BY_RUN, Keys, Tables
 
 
-def redundancy(tables: Tables) -> Any:
-    """Redundancy of all broadcasts of a run together."""
-    received = tables.deliveries.where(~F.col("own")).groupBy("run").agg(F.count("*").alias("got"))
+def redundancy(tables: Tables, keys: Keys = BY_RUN) -> Any:
+    """Redundancy of all broadcasts together."""
+    received = tables.deliveries.where(~F.col("own")).groupBy(*keys).agg(F.count("*").alias("got"))
     carries_payload = F.col("message").isNotNull() & (F.col("payload_bytes") > 0)
-    sent = tables.sends.where(carries_payload).groupBy("run").agg(F.count("*").alias("sent"))
-    return received.join(sent, "run", "left").select(
-        "run", (F.col("sent") / F.col("got") - 1).alias("redundancy")
+    sent = tables.sends.where(carries_payload).groupBy(*keys).agg(F.count("*").alias("sent"))
+    return received.join(sent, list(keys), "left").select(
+        *keys, (F.col("sent") / F.col("got") - 1).alias("redundancy")
     )

@@ -1,0 +1,186 @@
+"""`causalcast watch`: verify runs while they grow."""
+
+import argparse
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from causalcast.cli.spark_options import needs_pipeline
+from causalcast.errors import ConfigError, MissingDependency, TraceError
+from causalcast.trace.node_log import SUFFIX
+
+if TYPE_CHECKING:
+    from causalcast.pipeline.live_watch import Progress
+
+HEARTBEAT_SECONDS = 5.0
+FOLLOW_SECONDS = 0.5
+EPILOG = """
+examples:
+  causalcast watch demo-run                  the logs of real nodes under this folder
+  causalcast watch runs/7                    a run whose event files are being written
+  causalcast watch runs                      every run in a folder, also those that begin later
+  causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds
+
+What it has seen is kept in RUN/watch-state (or --state): started again, it goes on. What is missing
+at the end, and what late members are owed, is for `verify` to say.
+exit code: 0 no violation so far; 1 there was one; 2 unusable input
+"""
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare `watch`."""
+    parser = subparsers.add_parser(
+        "watch",
+        help="verify runs while they grow",
+        description="Verify runs while nodes run: a violation is told within seconds of its file.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="runs, or node logs")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="default: RUN/watch-state")
+    parser.add_argument("--until-idle", type=float, metavar="SECONDS", help="then stop")
+    parser.add_argument("--master", metavar="URL", help="a Spark master; default: in this process")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Watch until interrupted or idle."""
+    with needs_pipeline():
+        from causalcast.pipeline.live_watch import Watch, start
+        from causalcast.pipeline.session import make_session
+    state = (options.state or options.folders[0] / "watch-state").resolve()
+    patterns, followers = _what_to_watch(options.folders, state)
+    try:
+        (state / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--state {state}: cannot be written ({error.strerror})") from None
+    teller = _Teller(options.json)
+    watch = Watch(state / "runs", teller.tell)
+    spark = make_session(options.master)
+    over = _stop_signals()
+    thread = threading.Thread(target=_follow, args=(followers, over), daemon=True)
+    thread.start()
+    query = start(spark, patterns, watch, state / "checkpoint")
+    try:
+        while not over.is_set() and not query.awaitTermination(1):
+            if query.status["isDataAvailable"]:  # the first batch alone may take half a minute
+                watch.last_news = time.monotonic()
+            idle = time.monotonic() - watch.last_news
+            if options.until_idle is not None and idle > options.until_idle:
+                break
+    except Exception as error:
+        raise _plainly(error) from None
+    finally:
+        interrupted = over.is_set()
+        over.set()
+        thread.join()
+        query.stop()
+    watch.finish(no_more_files=not interrupted)
+    return 1 if teller.violations else 0
+
+
+def _stop_signals() -> threading.Event:
+    """Set when the user wants to stop; PySpark's own handler would break off in mid-sentence."""
+    over = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: over.set())
+    return over
+
+
+def _plainly(error: Exception) -> Exception:
+    """A failed stream in one line: our own words if the check refused its input."""
+    text = str(error)
+    for line in text.splitlines():
+        if "TraceError:" in line:
+            return TraceError(line.partition("TraceError:")[2].strip())
+    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    return MissingDependency(f"the stream failed: {lines[0]}")
+
+
+def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[Any]]:
+    """Patterns of event folders, and what makes event files from the logs of real nodes."""
+    from causalcast.trace.follow import LogFollower
+
+    patterns: list[str] = []
+    followers = []
+    for place, folder in enumerate(folders):
+        if not folder.is_dir():
+            raise TraceError(f"{folder}: no such folder")
+        if (folder / "run.json").is_file():
+            (folder / "events").mkdir(exist_ok=True)
+            patterns.append(str(folder.resolve() / "events"))
+        elif any(folder.rglob(f"*{SUFFIX}")):
+            out = state / "followed" / f"{place}-{folder.resolve().name}"
+            followers.append(LogFollower([folder], out))
+            patterns.append(str(out / "events"))
+        else:
+            patterns.append(str(folder.resolve() / "*" / "events"))
+    return patterns, followers
+
+
+def _follow(followers: list[Any], over: threading.Event) -> None:
+    while followers:
+        for follower in followers:
+            follower.step()
+        if over.wait(FOLLOW_SECONDS):
+            return
+
+
+class _Teller:
+    """Says what was found, and now and then that all is well."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.violations = 0
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.told_at = 0.0
+
+    def tell(self, progress: "Progress") -> None:
+        """A line per violation; a heartbeat every few seconds, and at the end."""
+        for run, finding in progress.found:
+            self.violations += 1
+            self._tell_finding(run, finding)
+        if progress.batch < 0 or time.monotonic() - self.told_at > HEARTBEAT_SECONDS:
+            self.told_at = time.monotonic()
+            for run, check in progress.runs.items():
+                self._tell_heartbeat(run, check, progress.batch)
+
+    def _tell_finding(self, run: str, finding: Any) -> None:
+        from causalcast.pipeline import counter_example
+        from causalcast.pipeline.verdict import Names
+
+        if self.as_json:
+            told = {
+                "violation": finding.guarantee, "kind": finding.kind, "run": run,
+                "node": finding.node, "pos": finding.pos, "message": finding.message,
+                "cause": finding.cause, "at": time.time(),
+            }  # fmt: skip
+            print(json.dumps(told), flush=True)
+            return
+        said = counter_example.sentence(finding, Names({}))
+        name = escape(Path(run).name)
+        self.console.print(f"[red]{finding.guarantee}[/] in {name}: {escape(said)}")
+
+    def _tell_heartbeat(self, run: str, check: Any, batch: int) -> None:
+        facts = {
+            "run": run, "batch": batch, "rows": check.rows_done, "deliveries": check.deliveries,
+            "violations": check.violations, "in_flight": len(check.in_flight),
+            "pending": check.pending(), "rows_waiting": check.rows_waiting(),
+            "unchecked": check.unchecked,
+        }  # fmt: skip
+        if self.as_json:
+            print(json.dumps(facts), flush=True)
+            return
+        verdict = f"[red]{check.violations:,} violations[/]" if check.violations else "no violation"
+        self.console.print(
+            f"{escape(Path(run).name)}: {check.deliveries:,} deliveries, {verdict},"
+            f" {facts['pending']:,} messages pending, {facts['rows_waiting']:,} rows waiting"
+        )

@@ -1,0 +1,132 @@
+"""Follows the logs of real nodes while they are written, and makes a growing run of them.
+
+Each step writes what is new as `events/part-NODE-POS.parquet`, under another name first, so that a
+reader never sees half a file. The run says `complete: false`; `trace gather` makes the final one. A
+follower that starts again goes on where the files end.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from causalcast.errors import TraceError
+from causalcast.trace.node_log import (
+    SUFFIX,
+    LogContent,
+    NodeLogHeader,
+    Row,
+    read_log,
+    read_rows_behind,
+)
+from causalcast.trace.recorder import Recorder
+from causalcast.trace.run_folder import write_events
+from causalcast.trace.run_header import RunHeader
+from causalcast.trace.schema import GROUPS, MEMBERS, NODES
+
+
+class LogFollower:
+    """Where each log was read up to."""
+
+    def __init__(self, folders: Sequence[Path], out: Path) -> None:
+        self.folders = folders
+        self.out = out
+        self.headers: dict[Path, NodeLogHeader] = {}
+        self.offsets: dict[Path, int] = {}
+        self.next_pos: dict[Path, int] = {}
+        (out / "events").mkdir(parents=True, exist_ok=True)
+
+    def step(self) -> int:
+        """Write what is new since the last step; how many rows that was."""
+        self._find_logs()
+        written = 0
+        for path, header in self.headers.items():
+            rows, self.offsets[path] = read_rows_behind(path, self.offsets[path])
+            written += self._write(path, header, rows)
+        return written
+
+    def _find_logs(self) -> None:
+        found = [path for folder in self.folders for path in sorted(folder.rglob(f"*{SUFFIX}"))]
+        new = [path for path in found if path not in self.headers]
+        for path in new:
+            log = read_log(path)
+            self._check_one_run(log)
+            self.headers[path] = log.header
+            self.offsets[path] = 0
+            self.next_pos[path] = self._rows_written(log.header.node)
+            if self.next_pos[path]:
+                self._skip(path, log)
+        if new:
+            self._write_small_tables()
+
+    def _check_one_run(self, log: LogContent) -> None:
+        for path, header in self.headers.items():
+            if (header.cluster, header.groups) != (log.header.cluster, log.header.groups):
+                raise TraceError(
+                    f"{log.path} and {path}: not of one run (cluster or groups differ)"
+                )
+            if header.node == log.header.node:
+                raise TraceError(f"{log.path} and {path}: two logs of node {header.node}")
+
+    def _rows_written(self, node: int) -> int:
+        files = sorted((self.out / "events").glob(f"part-{node:05d}-*.parquet"))
+        if not files:
+            return 0
+        first = int(files[-1].stem.rpartition("-")[2])
+        return first + int(pq.read_metadata(files[-1]).num_rows)
+
+    def _skip(self, path: Path, log: LogContent) -> None:
+        """Rows that an earlier follower wrote; those behind them are written now."""
+        self.offsets[path] = log.whole_bytes
+        self._write(path, log.header, log.rows[self.next_pos[path] :])
+
+    def _write(self, path: Path, header: NodeLogHeader, rows: list[Row]) -> int:
+        if not rows:
+            return 0
+        recorder = Recorder("full")
+        for row in rows:
+            recorder.add(header.node, *row)
+        table = recorder.table()
+        first = self.next_pos[path]
+        positions = pa.array(range(first, first + len(rows)), pa.int64())
+        table = table.set_column(1, table.schema.field("pos"), positions)
+        name = f"part-{header.node:05d}-{first:012d}.parquet"
+        hidden = self.out / "events" / f".{name}"
+        write_events(hidden, table)
+        hidden.rename(self.out / "events" / name)
+        self.next_pos[path] += len(rows)
+        return len(rows)
+
+    def _write_small_tables(self) -> None:
+        headers = sorted(self.headers.values(), key=lambda header: header.node)
+        groups = headers[0].groups
+        nodes = [
+            {"node": h.node, "name": h.name, "address": h.address, "zone": h.zone} for h in headers
+        ]
+        members = [
+            {"group": number, "node": node, "from_pos": 0, "to_pos": None}
+            for number, founders in enumerate(groups.values())
+            for node in founders
+        ]
+        named = [{"group": number, "name": name} for number, name in enumerate(groups)]
+        tables = {"nodes": (nodes, NODES), "groups": (named, GROUPS), "members": (members, MEMBERS)}
+        for name, (rows, schema) in tables.items():
+            hidden = self.out / f".{name}.parquet"
+            pq.write_table(pa.Table.from_pylist(rows, schema=schema), hidden)
+            hidden.rename(self.out / f"{name}.parquet")
+        first = headers[0]
+        header = RunHeader(
+            self.out.name,
+            "real",
+            protocol=first.protocol,
+            options=first.options,
+            overlay=first.overlay,
+            version=first.version,
+            guarantees=first.guarantees,
+            complete=False,
+            started_at=min(h.started_at for h in headers),
+        )
+        hidden = self.out / ".run.json"
+        hidden.write_text(header.to_json())
+        hidden.rename(self.out / "run.json")

@@ -1,0 +1,84 @@
+"""Importing on Spark gives the run that importing in one process gives."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from causalcast.errors import TraceError
+from causalcast.pipeline.foreign_import import import_logs
+from causalcast.testing.random_traces import damage, good_run
+from causalcast.trace.export import to_json_lines
+from causalcast.trace.foreign_log import import_log
+from causalcast.trace.run_folder import Run, read_run
+
+
+def same(one: Run, other: Run) -> None:
+    """Everything but the clock of logs that have none."""
+    assert one.header == other.header
+    for name in ("nodes", "groups"):
+        assert getattr(one, name).equals(getattr(other, name)), name
+    rows = [sorted(map(repr, run.members.to_pylist())) for run in (one, other)]
+    assert rows[0] == rows[1]
+    without_clock = [run.events.drop_columns(["at_us"]).to_pylist() for run in (one, other)]
+    assert without_clock[0] == without_clock[1]
+
+
+def with_names(lines: list[str], random: Random) -> list[str]:
+    """The same log as another system would write it: names for everything, times, shuffled."""
+    events = [json.loads(line) for line in lines]
+    clock: dict[str, int] = {}
+    for event in events:
+        node = event["node"] = f"host {event['node']}"
+        clock[node] = clock.get(node, 0) + 1
+        event["time"] = clock[node] / 8
+        del event["pos"]
+        event.pop("at_us", None)
+        if "message" in event:
+            event["message"] = f"letter {event['message']}"
+        if "group" in event:
+            event["group"] = f"room {event['group']}"
+    return [json.dumps(event) for event in events]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [3, 8])
+def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    draft = good_run(random)
+    damage(draft, random)
+    lines = list(to_json_lines(draft.run()))
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(lines if seed == 3 else with_names(lines, random)) + "\n\n")
+    import_logs(spark, [log], tmp_path / "run")
+    same(read_run(tmp_path / "run"), import_log(log))
+
+
+def line(**values: Any) -> str:
+    return json.dumps({"node": "a", "pos": 0, "kind": "publish", "message": "m", **values})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ([line(), "", line(pos="x")], "line 3: not JSON, or a value of the wrong type"),
+        ([line(), line(pos=1)], "line 2: message 'm' is published twice"),
+        ([line(), line(kind="deliver", pos=0)], "pos 0 of 'a' repeated"),
+        ([line(), line(pos=1, kind="leave")], "'a' leaves"),
+        ([""], "no events"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_line(
+    spark: Any, tmp_path: Path, lines: list[str], complaint: str
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(lines))
+    if "leaves" in complaint:
+        log.write_text("\n".join([lines[0], json.dumps(json.loads(lines[1]) | {"group": "all"})]))
+    with pytest.raises(TraceError) as caught:
+        import_logs(spark, [log], tmp_path / "run")
+    assert complaint in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"], "nothing half done is left"

@@ -1,0 +1,138 @@
+"""The live check says what the judge says, whatever the order in which rows come in."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from causalcast.judge import judge
+from causalcast.pipeline import live_check
+from causalcast.pipeline.live_check import LiveCheck
+from causalcast.testing.draft_run import DraftRun, message_id
+from causalcast.testing.many_random_runs import run_of_seed
+from causalcast.trace.run_folder import Run
+
+LIVE = ("no_duplication", "fifo_order", "causal_order")
+A, B, P = 0, 1, 2
+
+
+def founders(run: Run) -> dict[int, set[int]]:
+    """Who is in which group from the start, as a live run knows it."""
+    joined = {(row["node"], row["group"]) for row in run.events.to_pylist()
+              if row["kind"] == "join" and row["pos"] == 0}  # fmt: skip
+    members: dict[int, set[int]] = {}
+    for row in run.members.to_pylist():
+        if row["from_pos"] == 0 and (row["node"], row["group"]) not in joined:
+            members.setdefault(row["group"], set()).add(row["node"])
+    return members
+
+
+def check_live(run: Run, random: Random) -> dict[str, set[int]]:
+    """Feed the logs in random pieces, in random order; who was blamed for what."""
+    check = LiveCheck(founders(run), run.header.redelivery == "after_recover")
+    pieces = []
+    for row in run.events.to_pylist():
+        pieces.append((row["node"], (row["pos"], row["kind"], row["message"], row["group"])))
+    random.shuffle(pieces)
+    found = []
+    for node, row in pieces:
+        check.feed(node, [row])
+        if random.random() < 0.3:
+            found += check.settle()
+    found += check.finish()
+    assert check.rows_waiting() == 0
+    return {name: {f.node for f in found if f.guarantee == name} for name in (*LIVE, "no_creation")}
+
+
+@pytest.mark.parametrize("first_seed", range(50_000, 53_000, 500))
+def test_it_agrees_with_the_judge(first_seed: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(first_seed, first_seed + 500):
+        run = run_of_seed(seed)
+        judgement = judge(run)
+        live = check_live(run, Random(seed))
+        kinds = {violation.kind for violation in judgement.violations["no_creation"]}
+        if kinds & {"cycle", "before_publish"}:
+            # Rows of an impossible run cannot be put in order; it must be called one all the same.
+            assert live["no_creation"], f"seed {seed}"
+            seen["impossible"] += 1
+            continue
+        late = any(row["kind"] in ("join", "leave") for row in run.events.to_pylist())
+        for name in (*LIVE, "no_creation"):
+            blamed = judgement.blamed(name)
+            if name == "no_duplication":  # a stranger's repeat of what was forgotten: blamed anyway
+                blamed -= live["no_creation"] - live[name]
+            if late:  # what a later row makes owed is left to verify; a false alarm is not allowed
+                assert live[name] <= blamed, f"seed {seed}: {name} {live[name]} {blamed}"
+                seen["seen at late members"] += len(live[name])
+                seen["left to verify"] += len(blamed - live[name])
+            else:
+                assert live[name] == blamed, f"seed {seed}: {name} {live[name]} {blamed}"
+            seen[name] += bool(live[name])
+    assert seen["left to verify"] <= seen["seen at late members"] / 10
+    assert all(seen[name] > 5 for name in (*LIVE, "no_creation", "impossible")), seen
+
+
+def three_nodes() -> LiveCheck:
+    return LiveCheck({0: {A, B, P}})
+
+
+def test_a_gap_is_waited_for() -> None:
+    check = three_nodes()
+    check.feed(A, [(1, "deliver", message_id(A, 1), 0)])
+    assert check.settle() == []
+    assert check.rows_waiting() == 1
+    check.feed(A, [(0, "publish", message_id(A, 1), 0)])
+    check.settle()
+    assert check.rows_waiting() == 0
+
+
+def test_what_everybody_has_is_forgotten() -> None:
+    check = three_nodes()
+    for number in range(1, 101):
+        message = message_id(A, number)
+        rows = [(2 * number - 2, "publish", message, 0), (2 * number - 1, "deliver", message, 0)]
+        check.feed(A, rows)
+        for node in (B, P):
+            check.feed(node, [(number - 1, "deliver", message, 0)])
+        assert check.settle() == []
+        assert len(check.in_flight) == 0
+    assert all(not node.has and len(node.since_recovery) == 0 for node in check.nodes.values())
+
+
+def test_the_dead_are_struck_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B is down: its share is kept for a while, then nobody waits for it; P left, and is owed
+    nothing."""
+    monkeypatch.setattr(live_check, "MOST_IN_FLIGHT", 10)
+    check = three_nodes()
+    check.feed(B, [(0, "crash", None, None)])
+    check.feed(P, [(0, "leave", None, 0)])
+    for number in range(1, 31):
+        message = message_id(A, number)
+        rows = [(2 * number - 2, "publish", message, 0), (2 * number - 1, "deliver", message, 0)]
+        check.feed(A, rows)
+        check.settle()
+        assert len(check.in_flight) <= 10
+    check.feed(B, [(1, "recover", None, None), (2, "deliver", message_id(A, 1), 0)])
+    assert check.settle() == []
+    assert check.unchecked == 1
+
+
+def test_a_published_message_that_never_comes_is_pending() -> None:
+    check = three_nodes()
+    check.feed(A, [(0, "publish", message_id(A, 1), 0)])
+    check.settle()
+    assert check.pending() == 1
+
+
+def test_an_inversion_names_both_messages() -> None:
+    draft = DraftRun()
+    check = three_nodes()
+    first, second = message_id(A, 1), message_id(B, 1)
+    check.feed(A, [(0, "publish", first, 0), (1, "deliver", first, 0)])
+    check.feed(B, [(0, "deliver", first, 0), (1, "publish", second, 0)])
+    check.feed(P, [(0, "deliver", second, 0)])
+    [finding] = check.settle()
+    assert (finding.guarantee, finding.node, finding.pos) == ("causal_order", P, 0)
+    assert (finding.message, finding.cause) == (second, first)
+    assert draft.logs == {}

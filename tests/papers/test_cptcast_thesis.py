@@ -14,6 +14,7 @@ from causalcast.parts.safe_links import Link, SafeLinkMulticast
 from causalcast.parts.safe_path_setup import (
     ALPHA,
     BETA,
+    DISCOVER,
     PI,
     RHO,
     Adopted,
@@ -21,7 +22,16 @@ from causalcast.parts.safe_path_setup import (
     Control,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast import CptCast, Gossip, Have, IHave, Prune, SenderOrder, TreeLink
+from causalcast.protocols.cptcast import (
+    CptCast,
+    Gossip,
+    Have,
+    IHave,
+    Prune,
+    SenderOrder,
+    Skip,
+    TreeLink,
+)
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.director import parse
 from causalcast.simulator.scenario import Scenario
@@ -406,4 +416,79 @@ def test_e18_and_e21_vectors_bring_it_back_with_nothing_missing() -> None:
     for a, b in ((0, 2), (2, 0), (0, 2)):  # counts, counts, what is missing
         story.all_from(a, b)
     assert story.delivered(2) == ["0.1", "0.2"]
+    assert not story.broken()
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e4_nothing_that_is_ordered_travels_on_an_unsafe_direction(order: str) -> None:
+    """A's payload on the one-way link A -> B does not make B push back to A."""
+    story = one_way_link(order)
+    story.do("publish 0 all")
+    story.all_from(0, 1)
+    story.do("publish 1 all")
+    tokens = [m for m in story.under_way(1, 0) if isinstance(m, (Gossip, IHave, Skip))]
+    assert not tokens
+    assert not story.broken()
+    assert story.delivered(0).count("1.1") == 1
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e9_and_e17_the_directions_of_a_link_are_made_safe_each_on_its_own(order: str) -> None:
+    """A -> B is safe; B's own attempt was lost, and its timer still runs."""
+    story = one_way_link(order)
+    link = story.link(1, 0)
+    story.do(f"expire 1 {DISCOVER} {link.name}")
+    for _ in range(6):
+        for a, b in ((1, 2), (2, 0), (0, 1), (1, 0), (0, 2), (2, 1)):
+            story.all_from(a, b)
+    assert link.safe_out and story.link(0, 1).safe_in
+    assert link.safe_in and story.link(0, 1).safe_out
+    assert not story.broken()
+
+
+@pytest.mark.parametrize("order", ["queue", "pipeline", "receiver"])
+def test_e15_an_acknowledgement_is_no_announcement(order: str) -> None:
+    """B tells A that it has m: A must not wait for it, nor graft it."""
+    story = one_way_link(order)
+    story.do("publish 2 all", "bring 2 0", "bring 2 1", "arrive 0 1")
+    story.all_from(1, 0)
+    assert not [key for key in story.world.nodes[0].timers if key[1] == "graft"]
+    assert not story.protocol(0).missing
+
+
+def test_e10_control_messages_of_a_link_that_is_gone_leave_nothing_behind() -> None:
+    story = Story("prc_broadcast", [(0, 2), (1, 2), (0, 1)], [(0, 1)], link_setup="safe_path")
+    story.do("publish 2 all", "bring 2 0", "bring 2 1")
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0")
+    for a, b in ((0, 2), (2, 1), (1, 0), (0, 2)):  # discovery, found, alpha as far as C
+        story.all_from(a, b)
+    story.do("cut 0 1")
+    story.do("arrive 0 1")  # B hears of the end; alpha comes after it
+    story.all_from(2, 1)
+    assert not [e for e in story.protocol(1).setup.exchanges.values() if e.link.peer == 0]
+    story.run.complete()
+    assert all(story.protocol(node).setup.size() < 20 for node in range(3))
+
+
+def test_e13_and_e16_an_attempt_whose_path_broke_is_followed_by_another() -> None:
+    """A–C–B and A–D–B (0, 2, 1 and 3); the path leads over C, and A–C is cut before alpha."""
+    edges = [(0, 2), (2, 1), (0, 3), (3, 1), (0, 1)]
+    story = Story("prc_broadcast", edges, [(0, 1)], link_setup="safe_path")
+    story.do("publish 2 all", "bring 2 0", "bring 2 1", "bring 0 3")
+    for _ in range(3):
+        for a in range(4):
+            for b in range(4):
+                story.all_from(a, b)
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0", "arrive 0 2", "arrive 2 1")
+    story.do("cut 0 2", "arrive 0 2", "arrive 2 0")
+    story.all_from(1, 0)  # Found: over C, which is gone
+    link = story.link(0, 1)
+    assert not link.safe_out
+    story.do(f"expire 0 {DISCOVER} {link.name}")
+    for _ in range(6):
+        for a, b in ((0, 3), (3, 1), (1, 0), (1, 3), (3, 0), (0, 1)):
+            story.all_from(a, b)
+    assert link.safe_out and story.link(1, 0).safe_in
     assert not story.broken()

@@ -21,7 +21,7 @@ NO_EXCEPTION = "no_exception"  # an automaton raised one
 INVARIANT = "invariant"  # one of SPEC.invariants did not hold after a step
 AT_REST = "at_rest"  # one of SPEC.at_rest did not hold when all was quiet
 # Far more than any drawn scenario needs: somebody goes on sending for ever.
-STORM = 100_000
+STORM = 50_000
 # Beyond what a protocol tolerates it may stop, but must not do anything wrong.
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
 OWN_PROPERTIES = (NO_EXCEPTION, INVARIANT, AT_REST)

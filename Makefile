@@ -20,8 +20,15 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
+# Simulations share nothing and run side by side, file by file; real nodes, Spark and commands
+# one after the other.
+SIDE_BY_SIDE = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
+	tests/transcripts tests/unit
+ONE_BY_ONE = tests/cli tests/docs tests/integration tests/spark
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(ONE_BY_ONE)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto

@@ -10,6 +10,8 @@ from causalcast.swarm.campaign import Plan, run_campaign
 from causalcast.testing.conformance import Conformance
 
 SEEDS = 1000
+# Where tests run side by side, each keeps to one core.
+PROCESSES = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
 
 
 @pytest.mark.parametrize("protocol", protocol_names())
@@ -28,7 +30,7 @@ def test_the_same_seed_leaves_the_same_trace(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", protocol_names())
 def test_promises_hold_on_a_thousand_schedules_and_the_faults_fire(protocol: str) -> None:
     """Half of them random, half by the adversary; all promises, invariants, and rest."""
-    found = run_campaign(Plan(protocol), range(SEEDS), os.cpu_count() or 1)
+    found = run_campaign(Plan(protocol), range(SEEDS), PROCESSES)
     assert found.seeds == SEEDS
     assert not found.failures, found.failures[0]
     assert not found.never_fired(), f"never happened in {SEEDS} seeds"
@@ -41,7 +43,7 @@ STATIC_ONLY = "naive_causal"
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [name for name in protocol_names() if name != STATIC_ONLY])
 def test_order_and_integrity_hold_beyond_the_promise(protocol: str) -> None:
-    found = run_campaign(Plan(protocol, beyond=True), range(200), os.cpu_count() or 1)
+    found = run_campaign(Plan(protocol, beyond=True), range(200), PROCESSES)
     assert not found.failures, found.failures[0]
     assert found.fired["crash"] > 0
 
@@ -94,7 +96,7 @@ def test_a_small_window_only_slows_down() -> None:
     "options", [{"f": 2}, {"f": 3}, {"headers": "dense"}, {"window": 2}], ids=str
 )
 def test_locamu_with_other_options(options: dict[str, object]) -> None:
-    found = run_campaign(Plan("locamu", options), range(300), os.cpu_count() or 1)
+    found = run_campaign(Plan("locamu", options), range(300), PROCESSES)
     assert not found.failures, found.failures[0]
     assert found.fired["note.locamu.jump"] > 0
 

@@ -1,54 +1,58 @@
 """Planted bugs of `causal_barriers`: what a barrier names, and what a delivery does to it."""
 
-from causalcast.core import Message, NodeId, Outbox
+from causalcast.core import Message, MessageId, NodeId, Outbox
 from causalcast.parts.member_lists import Joined, MemberLists
 from causalcast.parts.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
 from causalcast.protocols.causal_barriers import Barred, CausalBarriers
 from causalcast.swarm.mutant import Mutant, Patch
 
-_pass = CausalBarriers._pass
+_count = CausalBarriers.count
 _on_message = ReliableLinks.on_message
 
 
-def nothing_missing(self: CausalBarriers, barred: Barred) -> list[tuple[NodeId, int]]:
+def nothing_missing(self: CausalBarriers, sender: NodeId, message: Message) -> list[MessageId]:
     return []
 
 
-def only_the_sender_missing(self: CausalBarriers, barred: Barred) -> list[tuple[NodeId, int]]:
-    barrier = barred.barriers.get(self.me, {})
-    return [(s, n) for s, n in list(barrier.items())[:1] if self.delivered.get(s, 0) < n]
+def first_missing(self: CausalBarriers, sender: NodeId, message: Message) -> list[MessageId]:
+    """Only the first entry of a barrier is looked at."""
+    assert isinstance(message, Barred)
+    barrier = list(message.barriers.get(self.me, {}).items())[:1]
+    return [self._id_of(s, n) for s, n in barrier if self.delivered.get(s, 0) < n]
 
 
-def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, barred: Barred) -> bool:
+def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> None:
     """What was not sent to a node does not touch the barrier for it."""
-    mine = {node: b for node, b in barred.barriers.items() if node in barred.to}
-    return _pass(self, sender, Barred(barred.number, barred.to, mine, barred.content))
+    assert isinstance(message, Barred)
+    mine = {node: b for node, b in message.barriers.items() if node in message.to}
+    _count(self, sender, Barred(message.number, message.to, mine, message.content))
 
 
-def delivered_not_added(self: CausalBarriers, sender: NodeId, barred: Barred) -> bool:
+def delivered_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> None:
     """A delivered message does not stand before the next ones to its other destinations."""
+    assert isinstance(message, Barred)
     before = {node: dict(barrier) for node, barrier in self.barriers.items()}
-    meant = _pass(self, sender, barred)
-    for node in barred.to:
+    _count(self, sender, message)
+    for node in message.to:
         if node in before:
             self.barriers[node] = before[node]
         else:
             self.barriers.pop(node, None)
-    return meant
 
 
-def barrier_replaced(self: CausalBarriers, sender: NodeId, barred: Barred) -> bool:
+def barrier_replaced(self: CausalBarriers, sender: NodeId, message: Message) -> None:
     """A delivered message stands for everything, also for what it does not imply."""
-    meant = _pass(self, sender, barred)
-    for node in barred.to:
+    assert isinstance(message, Barred)
+    _count(self, sender, message)
+    for node in message.to:
         if node not in (self.me, sender):
-            self.barriers[node] = {sender: barred.number}
-    return meant
+            self.barriers[node] = {sender: message.number}
 
 
-def own_messages_unbarred(self: CausalBarriers, barred: Barred) -> None:
-    self.sent = barred.number
-    self.delivered[self.me] = barred.number
+def own_messages_unbarred(self: CausalBarriers, message: Message) -> None:
+    assert isinstance(message, Barred)
+    self.sent = message.number
+    self.delivered[self.me] = message.number
 
 
 def take_as_they_come(
@@ -104,37 +108,37 @@ MUTANTS = [
         "barrier_not_checked",
         "a message waits for what the barrier names",
         ["causal_order", "fifo_order"],
-        [Patch(CausalBarriers, "_missing", nothing_missing)],
+        [Patch(CausalBarriers, "missing", nothing_missing)],
     ),
     Mutant(
         "barrier_half_checked",
         "… for all of it",
         ["causal_order"],
-        [Patch(CausalBarriers, "_missing", only_the_sender_missing)],
+        [Patch(CausalBarriers, "missing", first_missing)],
     ),
     Mutant(
         "others_barriers_dropped",
         "barriers for nodes that a message was not sent to are passed on",
         ["causal_order"],
-        [Patch(CausalBarriers, "_pass", barriers_of_others_not_added)],
+        [Patch(CausalBarriers, "count", barriers_of_others_not_added)],
     ),
     Mutant(
         "delivered_not_in_barrier",
         "a delivered message stands before the next ones to its destinations",
         ["causal_order"],
-        [Patch(CausalBarriers, "_pass", delivered_not_added)],
+        [Patch(CausalBarriers, "count", delivered_not_added)],
     ),
     Mutant(
         "concurrent_pruned",
         "only what a message implies is taken out of a barrier",
         ["causal_order", "fifo_order"],
-        [Patch(CausalBarriers, "_pass", barrier_replaced)],
+        [Patch(CausalBarriers, "count", barrier_replaced)],
     ),
     Mutant(
         "own_messages_unbarred",
         "own messages stand before one's next ones",
         ["causal_order", "fifo_order"],
-        [Patch(CausalBarriers, "_count_sent", own_messages_unbarred)],
+        [Patch(CausalBarriers, "count_sent", own_messages_unbarred)],
     ),
     Mutant(
         "parcels_out_of_order",

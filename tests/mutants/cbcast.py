@@ -1,12 +1,12 @@
 """Planted bugs of `cbcast`: counts per group, compressed, with members that come and go."""
 
-from causalcast.core import GroupId, NodeId
+from causalcast.core import GroupId, Message, NodeId
 from causalcast.parts.member_lists import Joined, MemberLists, Welcome
 from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped
 from causalcast.swarm.mutant import Mutant, Patch
 
 _is_ready = Cbcast._is_ready
-_pass = Cbcast._pass
+_count = Cbcast.count
 
 
 def ready_for_its_own_group(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
@@ -32,20 +32,21 @@ def ready_without_welcome(self: Cbcast, sender: NodeId, message: Timestamped) ->
     return self.done.get(message.group, {}).get(sender, 0) >= message.number - 1
 
 
-def pass_without_others_groups(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
+def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message) -> None:
     """Counts of groups this node is not in are not kept for others."""
+    assert isinstance(message, Timestamped)
     mine = {
         group: clock
         for group, clock in message.clocks.items()
         if group == EVERYBODY or self.lists.has(group, self.me)
     }
-    _pass(self, sender, Timestamped(message.group, message.number, mine, message.content))
+    _count(self, sender, Timestamped(message.group, message.number, mine, message.content))
 
 
-def pass_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
+def count_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Message) -> None:
     """A new member is told only what is new, like everybody else."""
     told = dict(self.told)
-    _pass(self, sender, message)
+    _count(self, sender, message)
     self.told = told
 
 
@@ -67,7 +68,7 @@ _changed_for = Cbcast._changed_for
 
 
 def welcome_counts_nothing(self: Cbcast, sender: NodeId, welcome: Welcome) -> None:
-    self.lists.on_welcome(sender, welcome)
+    """How many publications were not meant for the new member is forgotten."""
 
 
 def begin_with_nothing_of_its_own(self: Cbcast, group: GroupId) -> None:
@@ -101,13 +102,13 @@ MUTANTS = [
         "foreign_counts_dropped",
         "counts of groups a node is not in are passed on",
         ["causal_order"],
-        [Patch(Cbcast, "_pass", pass_without_others_groups)],
+        [Patch(Cbcast, "count", count_without_foreign_groups)],
     ),
     Mutant(
         "new_member_told_only_news",
         "the first timestamp after a join is whole",
         ["causal_order", "agreement"],
-        [Patch(Cbcast, "_pass", pass_and_keep_what_was_told)],
+        [Patch(Cbcast, "count", count_and_keep_what_was_told)],
     ),
     Mutant(
         "told_per_node_not_group",
@@ -119,13 +120,13 @@ MUTANTS = [
         "welcome_without_count",
         "a welcome says which publications were not meant for the new member",
         ["agreement", "at_rest"],
-        [Patch(Cbcast, "_on_welcome", welcome_counts_nothing)],
+        [Patch(Cbcast, "welcomed", welcome_counts_nothing)],
     ),
     Mutant(
         "own_count_forgotten",
         "a new member has done its own publications to the group",
         ["agreement", "validity", "at_rest"],
-        [Patch(Cbcast, "_begin_membership", begin_with_nothing_of_its_own)],
+        [Patch(Cbcast, "begin_membership", begin_with_nothing_of_its_own)],
     ),
     Mutant(
         "join_not_heard",

@@ -1,4 +1,7 @@
-"""Catches mutants and writes the table of the docs: `make mutants`."""
+"""Catches mutants and writes the table of the docs: `make mutants`.
+
+`python tests/mutants/mutant_table.py PROTOCOL …` does so for some protocols only.
+"""
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -81,12 +84,17 @@ def rows_of_the_docs() -> list[str]:
 
 
 def main() -> None:
-    named = [(path, mutant.name) for path in FILES for mutant in mutants_of(path)]
+    """Catch all mutants, or those of the protocols that are named; other rows stay."""
+    wanted = sys.argv[1:] or [path.stem for path in FILES]
+    chosen = [path for path in FILES if path.stem in wanted]
+    named = [(path, mutant.name) for path in chosen for mutant in mutants_of(path)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         caught = list(pool.map(catch_by_name, *zip(*named, strict=True)))
     text = DOCS.read_text()
     start, end = text.index(HEAD), text.index("\n\n", text.index(HEAD))
-    DOCS.write_text(text[:start] + HEAD + "\n".join(one.row() for one in caught) + text[end:])
+    kept = [row for row in rows_of_the_docs() if row.split("`")[1] not in wanted]
+    rows = sorted([*kept, *(one.row() for one in caught)], key=lambda row: row.split("`")[1])
+    DOCS.write_text(text[:start] + HEAD + "\n".join(rows) + text[end:])
     print(f"{len(caught)} mutants, all noticed", file=sys.stderr)
 
 

@@ -20,6 +20,7 @@ from causalcast.core.ids import (
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     DetectorSpec,
     Misfit,
     Needs,
@@ -31,6 +32,7 @@ from causalcast.core.spec import (
 
 __all__ = [
     "ANY_LINK",
+    "CAUSAL_WHEN_ALL_ARE_BACK",
     "MICROSECOND",
     "MILLISECOND",
     "SECOND",

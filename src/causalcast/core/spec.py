@@ -20,6 +20,16 @@ OptionValue = bool | int | float | str
 # Says whether something that must hold does hold; its name is what people read if not.
 Invariant = Callable[[Multicast], bool]
 
+# What most causal protocols promise: everything, as soon as all who crashed are back.
+CAUSAL_WHEN_ALL_ARE_BACK = [
+    "no_creation",
+    "no_duplication",
+    "validity",
+    "agreement_after_recovery",
+    "fifo_order",
+    "causal_order",
+]
+
 UNITS: dict[str, int] = {"us": 1, "ms": MILLISECOND, "s": SECOND}
 
 

@@ -8,11 +8,11 @@ was sent to several nodes in one step reaches all of them, whatever crashes, onc
 
 from typing import Final, final
 
-from causalcast.core.duration import MILLISECOND
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
-from causalcast.core.spec import Option, Setup
+from causalcast.core.spec import Setup
+from causalcast.parts import reliable_sending
 
 REPEAT: Final = "reliable_links.repeat"
 ACKNOWLEDGE: Final = "reliable_links.acknowledge"
@@ -90,29 +90,7 @@ class Unacknowledged(Message):
 MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged]
 RARE: Final = ["reliable_links.repeated", "reliable_links.resumed", "reliable_links.early"]
 
-OPTIONS: Final = [
-    Option(
-        "repeat_after",
-        250 * MILLISECOND,
-        # Well above a round trip across a continent, so that repetitions mean loss.
-        "send a message again if its acknowledgement takes longer than this",
-        unit="ms",
-    ),
-    Option(
-        "acknowledge_after",
-        10 * MILLISECOND,
-        # Many messages share one acknowledgement, and it still comes long before a repetition.
-        "collect acknowledgements for this long",
-        unit="ms",
-    ),
-    Option(
-        "window",
-        1000,
-        # Bounds what is under way to a node that is slow or catching up.
-        "messages under way to one node before further ones wait for acknowledgements",
-        least=1,
-    ),
-]
+OPTIONS: Final = [option for option in reliable_sending.OPTIONS if option.name != "spread"]
 
 
 @final

@@ -47,14 +47,6 @@ class Delivered(Message):
 MESSAGES: Final = [Stamped, Delivered, *reliable_sending.MESSAGES]
 OPTIONS: Final = reliable_sending.OPTIONS
 RARE: Final = reliable_sending.RARE
-GUARANTEES: Final = [
-    "no_creation",
-    "no_duplication",
-    "validity",
-    "agreement_after_recovery",
-    "fifo_order",
-    "causal_order",
-]
 
 
 def id_of(message: Message) -> MessageId:

@@ -21,34 +21,23 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     GroupId,
-    LinkId,
     Message,
     MessageId,
     Multicast,
     Needs,
     NodeId,
-    Outbox,
     ProtocolSpec,
-    Publication,
     Setup,
     Wire,
     message_id,
 )
-from causalcast.parts import member_lists, reliable_links
-from causalcast.parts.member_lists import Joined, Left, MemberLists, Welcome
-from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
+from causalcast.core.ids import NO_MESSAGE
+from causalcast.parts import addressed_multicast, reliable_links
+from causalcast.parts.addressed_multicast import AddressedMulticast, Published
 
 Barrier = dict[NodeId, int]  # sender -> number of the last message that must come before
-
-
-class Published(Message):
-    """A publication, for the members of its group."""
-
-    wire = Wire("causal_barriers.published", publication=Publication)
-
-    def __init__(self, publication: Publication) -> None:
-        self.publication = publication
 
 
 class Barred(Message):
@@ -81,213 +70,100 @@ class Standing(Message):
         "causal_barriers.standing",
         sent=int,
         delivered=dict[NodeId, int],
+        unpublished=dict[NodeId, int],
         barriers=dict[NodeId, dict[NodeId, int]],
     )
 
-    def __init__(self, sent: int, delivered: Barrier, barriers: dict[NodeId, Barrier]) -> None:
+    def __init__(
+        self,
+        sent: int,
+        delivered: Barrier,
+        unpublished: Barrier,
+        barriers: dict[NodeId, Barrier],
+    ) -> None:
         self.sent = sent
         self.delivered = delivered
+        self.unpublished = unpublished
         self.barriers = barriers
 
 
-class Waiting(Message):
-    """Record of a snapshot: a message that has to wait."""
-
-    wire = Wire("causal_barriers.waiting", sender=NodeId, message=Message)
-
-    def __init__(self, sender: NodeId, message: Message) -> None:
-        self.sender = sender
-        self.message = message
-
-
-class CausalBarriers(Multicast):
+class CausalBarriers(AddressedMulticast):
     """Barriers for everybody, and messages that wait behind the one for this node."""
 
     def __init__(self, setup: Setup) -> None:
-        self.me = setup.me
-        self.everybody = setup.topology.everybody()
-        self.links = ReliableLinks(setup)
-        self.lists = MemberLists(setup.me, setup.groups, self.everybody)
+        super().__init__(setup)
         self.sent = 0
         self.delivered: Barrier = {}
+        self.unpublished: Barrier = {}  # per sender: delivered messages that were joins and leaves
         self.barriers: dict[NodeId, Barrier] = {}
-        self.waiting: list[tuple[NodeId, Barred]] = []
 
-    # What the node is told
-
-    def on_publish(self, publication: Publication, out: Outbox) -> None:
-        self._multicast(Published(publication), self.lists.of(publication.group), out)
-        if self.lists.has(publication.group, self.me):
-            out.deliver(publication)
-
-    def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        self._multicast(self.lists.join(group), self.everybody, out)
-
-    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
-        self._multicast(self.lists.leave(group), self.everybody, out)
-
-    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        for content in self.links.on_message(sender, message, out):
-            if isinstance(content, Welcome):
-                self.lists.on_welcome(sender, content)
-            elif isinstance(content, Barred):
-                self._arrive(sender, content, out)
-            else:
-                out.note("causal_barriers.stray", sender)
-
-    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        self.links.on_timer(name, subject, out)
-
-    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
-        self.links.on_neighbour_up(peer, out)
-
-    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
-        self.links.on_neighbour_down(peer, out)
-
-    def on_recover(self, records: list[Message], out: Outbox) -> None:
-        for record in records:
-            self.links.restore(record)
-            self.lists.restore(record)
-            if isinstance(record, Sent):
-                self._restore_sent(record.content)
-            elif isinstance(record, Taken) and isinstance(record.content, Welcome):
-                self.lists.on_welcome(record.sender, record.content)
-            elif isinstance(record, Taken) and isinstance(record.content, Barred):
-                self.waiting.append((record.sender, record.content))
-                self._pass_ready()  # its deliveries stand in the same entries
-            elif isinstance(record, Standing):
-                self.sent = record.sent
-                self.delivered = dict(record.delivered)
-                self.barriers = {node: dict(b) for node, b in record.barriers.items()}
-            elif isinstance(record, Waiting) and isinstance(record.message, Barred):
-                self.waiting.append((record.sender, record.message))
-
-    def snapshot(self) -> list[Message]:
-        barriers = {node: dict(barrier) for node, barrier in self.barriers.items()}
-        standing = Standing(self.sent, dict(self.delivered), barriers)
-        waiting: list[Message] = [Waiting(sender, message) for sender, message in self.waiting]
-        return [standing, *waiting, *self.lists.snapshot(), *self.links.snapshot()]
-
-    def explain(self, message: MessageId) -> list[MessageId]:
-        for _, barred in self.waiting:
-            if _id_of(barred) == message:
-                return [message_id(sender, number) for sender, number in self._missing(barred)]
-        return []
-
-    def state_size(self) -> int:
-        barriers = sum(len(barrier) for barrier in self.barriers.values())
-        return barriers + len(self.waiting) + self.lists.size() + self.links.size()
-
-    # Sending
-
-    def _multicast(self, content: Message, to: list[NodeId], out: Outbox) -> None:
+    def wrap(self, group: GroupId | None, to: list[NodeId], content: Message) -> Message:
         barriers = {node: dict(barrier) for node, barrier in self.barriers.items() if barrier}
-        barred = Barred(self.sent + 1, to, barriers, content)
-        self._count_sent(barred)
-        self.links.send(to, barred, out)
+        return Barred(self.sent + 1, to, barriers, content)
 
-    def _count_sent(self, barred: Barred) -> None:
-        self.sent = barred.number
-        self.delivered[self.me] = barred.number
-        for node in barred.to:
-            if node != self.me:
-                self.barriers[node] = {self.me: barred.number}
+    def content_of(self, message: Message) -> Message | None:
+        return message.content if isinstance(message, Barred) else None
 
-    def _restore_sent(self, content: Message) -> None:
-        if isinstance(content, Barred):
-            self._count_sent(content)
-            if isinstance(content.content, Joined):
-                self.lists.join(content.content.group)
-            elif isinstance(content.content, Left):
-                self.lists.leave(content.content.group)
-
-    # Delivering
-
-    def _arrive(self, sender: NodeId, barred: Barred, out: Outbox) -> None:
-        arrived = _id_of(barred)
-        self.waiting.append((sender, barred))
-        ready = self._pass_ready()
-        missing = self._missing(barred)
-        if missing and arrived is not None:
-            out.hold(arrived, message_id(missing[0][0], missing[0][1]))
-        for origin, passed, meant in ready:
-            content = passed.content
-            if isinstance(content, Published) and meant:
-                if content.publication.id != arrived:
-                    out.release(content.publication.id)
-                out.deliver(content.publication)
-            elif isinstance(content, Joined):
-                self.links.send([origin], Welcome(content.group, content.time, 0), out)
-
-    def _pass_ready(self) -> list[tuple[NodeId, Barred, bool]]:
-        """Let pass whatever waits for nothing; with each, whether it is meant for us."""
-        passed: list[tuple[NodeId, Barred, bool]] = []
-        found = True
-        while found:
-            found = False
-            for entry in self.waiting:
-                sender, barred = entry
-                if not self._missing(barred):
-                    self.waiting.remove(entry)
-                    passed.append((sender, barred, self._pass(sender, barred)))
-                    found = True
-                    break
-        return passed
-
-    def _missing(self, barred: Barred) -> list[tuple[NodeId, int]]:
-        barrier = barred.barriers.get(self.me, {})
+    def missing(self, sender: NodeId, message: Message) -> list[MessageId]:
+        assert isinstance(message, Barred)
+        barrier = message.barriers.get(self.me, {})
         return [
-            (sender, number)
-            for sender, number in barrier.items()
-            if self.delivered.get(sender, 0) < number
+            self._id_of(before, number)
+            for before, number in barrier.items()
+            if self.delivered.get(before, 0) < number
         ]
 
-    def _pass(self, sender: NodeId, barred: Barred) -> bool:
-        """Count a message as delivered and change the barriers; whether it is for this node."""
-        self.delivered[sender] = barred.number
-        for node in barred.to:
+    def count_sent(self, message: Message) -> None:
+        assert isinstance(message, Barred)
+        self.sent = message.number
+        self.delivered[self.me] = message.number
+        for node in message.to:
+            if node != self.me:
+                self.barriers[node] = {self.me: message.number}
+
+    def count(self, sender: NodeId, message: Message) -> None:
+        assert isinstance(message, Barred)
+        self.delivered[sender] = message.number
+        if not isinstance(message.content, Published):
+            self.unpublished[sender] = self.unpublished.get(sender, 0) + 1
+        for node in message.to:
             if node not in (self.me, sender):
-                implied = barred.barriers.get(node, {})
+                implied = message.barriers.get(node, {})
                 barrier = self.barriers.get(node, {})
                 kept = {who: n for who, n in barrier.items() if n > implied.get(who, 0)}
-                kept[sender] = barred.number
+                kept[sender] = message.number
                 self.barriers[node] = kept
-        for node, named in barred.barriers.items():
-            if node not in barred.to and node != self.me:
+        for node, named in message.barriers.items():
+            if node not in message.to and node != self.me:
                 barrier = self.barriers.setdefault(node, {})
                 for who, number in named.items():
                     barrier[who] = max(number, barrier.get(who, 0))
-        content = barred.content
-        if isinstance(content, Joined):
-            self.lists.on_joined(sender, content)
-        elif isinstance(content, Left):
-            self.lists.on_left(sender, content)
-        elif isinstance(content, Published):
-            return self.lists.is_meant(content.publication.group, sender)
-        return False
 
+    def restore(self, record: Message) -> None:
+        if isinstance(record, Standing):
+            self.sent = record.sent
+            self.delivered = dict(record.delivered)
+            self.unpublished = dict(record.unpublished)
+            self.barriers = {node: dict(barrier) for node, barrier in record.barriers.items()}
+        else:
+            super().restore(record)
 
-def _id_of(barred: Barred) -> MessageId | None:
-    content = barred.content
-    return content.publication.id if isinstance(content, Published) else None
+    def snapshot(self) -> list[Message]:
+        barriers = {node: dict(barrier) for node, barrier in self.barriers.items()}
+        delivered, unpublished = dict(self.delivered), dict(self.unpublished)
+        return [Standing(self.sent, delivered, unpublished, barriers), *self.shared_snapshot()]
+
+    def state_size(self) -> int:
+        return sum(len(barrier) for barrier in self.barriers.values()) + super().state_size()
+
+    def _id_of(self, sender: NodeId, number: int) -> MessageId:
+        """The publication with this number, if no join or leave that is still missing counts."""
+        published = number - self.unpublished.get(sender, 0)
+        return message_id(sender, published) if published > 0 else NO_MESSAGE
 
 
 def build(setup: Setup) -> CausalBarriers:
     return CausalBarriers(setup)
-
-
-def tolerates(down: list[NodeId], setup: Setup) -> bool:
-    return True  # any number may be away; they catch up when they are back
-
-
-def nothing_waits(multicast: Multicast) -> bool:
-    assert isinstance(multicast, CausalBarriers)
-    return not multicast.waiting
-
-
-def nothing_is_kept(multicast: Multicast) -> bool:
-    assert isinstance(multicast, CausalBarriers)
-    return multicast.links.kept() == 0
 
 
 def no_barrier_for_myself(multicast: Multicast) -> bool:
@@ -300,28 +176,14 @@ SPEC = ProtocolSpec(
     name="causal_barriers",
     summary="Direct dependencies per destination (Prakash, Raynal, Singhal 1997).",
     build=build,
-    messages=[
-        Published,
-        Barred,
-        Standing,
-        Waiting,
-        *member_lists.MESSAGES,
-        *reliable_links.MESSAGES,
-    ],
-    guarantees=[
-        "no_creation",
-        "no_duplication",
-        "validity",
-        "agreement_after_recovery",
-        "fifo_order",
-        "causal_order",
-    ],
+    messages=[Barred, Standing, *addressed_multicast.MESSAGES],
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=reliable_links.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
-    tolerates=tolerates,
+    tolerates=addressed_multicast.tolerates,
     invariants=[no_barrier_for_myself],
-    at_rest=[nothing_waits, nothing_is_kept],
+    at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
     rare=reliable_links.RARE,
     cost="per destination one entry per concurrent direct predecessor: up to n * n entries",
     offers=["explain"],

@@ -17,7 +17,15 @@ Where we differ from the paper, and why
   once.
 """
 
-from causalcast.core import Needs, NodeId, ProtocolSpec, Publication, Setup, origin_of
+from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
+    Needs,
+    NodeId,
+    ProtocolSpec,
+    Publication,
+    Setup,
+    origin_of,
+)
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.stamped_broadcast import StampedBroadcast, id_of
@@ -55,7 +63,7 @@ SPEC = ProtocolSpec(
     summary="A vector clock of which only slots that changed since the last publication are sent.",
     build=build,
     messages=stamped_broadcast.MESSAGES,
-    guarantees=stamped_broadcast.GUARANTEES,
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=stamped_broadcast.OPTIONS,
     needs=Needs(overlay="static"),
     restart="resume",

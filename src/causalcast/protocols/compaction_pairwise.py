@@ -20,6 +20,7 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     LinkId,
     Message,
     Needs,
@@ -117,7 +118,7 @@ SPEC = ProtocolSpec(
     summary="A vector clock of which each link carries what changed (Singhal, Kshemkalyani 1992).",
     build=build,
     messages=[Changed, *stamped_broadcast.MESSAGES],
-    guarantees=stamped_broadcast.GUARANTEES,
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=stamped_broadcast.OPTIONS,
     needs=Needs(overlay="static", links="fifo"),
     restart="resume",

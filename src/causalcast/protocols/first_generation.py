@@ -18,6 +18,7 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     LinkId,
     Message,
     MessageId,
@@ -203,14 +204,7 @@ SPEC = ProtocolSpec(
     summary="A packet brings all that its origin delivered since its last one (Hadzilacos, Toueg).",
     build=build,
     messages=[Packet, Progress, *reliable_sending.MESSAGES],
-    guarantees=[
-        "no_creation",
-        "no_duplication",
-        "validity",
-        "agreement_after_recovery",
-        "fifo_order",
-        "causal_order",
-    ],
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=reliable_sending.OPTIONS,
     needs=Needs(overlay="static"),
     restart="resume",

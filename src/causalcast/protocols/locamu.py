@@ -48,6 +48,7 @@ Where we differ from the papers, and why
 from typing import Final
 
 from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     MILLISECOND,
     GroupId,
     LinkId,
@@ -1192,14 +1193,7 @@ SPEC = ProtocolSpec(
         Past,
         *gap_consultation.MESSAGES,
     ],
-    guarantees=[
-        "no_creation",
-        "no_duplication",
-        "validity",
-        "agreement_after_recovery",
-        "fifo_order",
-        "causal_order",
-    ],
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=[
         Option("f", 1, "how many of any 2f+1 nodes in a row may be down at once", least=1),
         Option(

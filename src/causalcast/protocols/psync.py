@@ -18,6 +18,7 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
     Message,
     Needs,
     NodeId,
@@ -69,7 +70,7 @@ SPEC = ProtocolSpec(
     summary="A publication names its direct predecessors (Peterson, Buchholz, Schlichting 1989).",
     build=build,
     messages=stamped_broadcast.MESSAGES,
-    guarantees=stamped_broadcast.GUARANTEES,
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=stamped_broadcast.OPTIONS,
     needs=Needs(overlay="static"),
     restart="resume",

@@ -15,7 +15,14 @@ Where we differ from the paper, and why
   copies are acknowledged, repeated and persisted, and a node that was away catches up.
 """
 
-from causalcast.core import Needs, ProtocolSpec, Setup, number_of, origin_of
+from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
+    Needs,
+    ProtocolSpec,
+    Setup,
+    number_of,
+    origin_of,
+)
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of
@@ -46,7 +53,7 @@ SPEC = ProtocolSpec(
     summary="One vector clock for everybody (Birman, Schiper, Stephenson 1991).",
     build=build,
     messages=stamped_broadcast.MESSAGES,
-    guarantees=stamped_broadcast.GUARANTEES,
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=stamped_broadcast.OPTIONS,
     needs=Needs(overlay="static"),
     restart="resume",

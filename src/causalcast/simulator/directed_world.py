@@ -23,9 +23,9 @@ from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
 from causalcast.core.message import Publication
 from causalcast.simulator.living_world import LivingWorld
 from causalcast.simulator.sim_node import Expiry, SimNode
-from causalcast.simulator.steps import DROP, RECEIVE, SEND
+from causalcast.simulator.steps import RECEIVE, SEND
 from causalcast.trace.recorder import Recorder
-from causalcast.wire.codec import Codec, Description
+from causalcast.wire.codec import Codec
 
 TimerKey = tuple[int, str, int]  # layer, name, subject
 Way = tuple[NodeId, NodeId]  # from, to
@@ -98,7 +98,7 @@ class DirectedWorld(LivingWorld):
         sender, me = way
         node = self.nodes[me]
         if not node.up or self.links[me].get(sender) != item.link:
-            self._drop(me, sender, "link is no longer current")
+            self.drop(me, sender, "link is no longer current")
         elif item.layer == LOST:
             del self.links[me][sender]
             node.stack.lose_link(sender, item.link, item.data.decode(), self.out)
@@ -108,7 +108,7 @@ class DirectedWorld(LivingWorld):
             layer, message = self.codec.decode(item.data)
             if self._traces_messages:
                 about = self.codec.describe(message, len(item.data))
-                self._record(RECEIVE, me, sender, about)
+                self.record_frame(RECEIVE, me, sender, about)
             node.stack.receive(layer, sender, message, self.out)
             self.finish(node, None)
 
@@ -116,7 +116,7 @@ class DirectedWorld(LivingWorld):
         """The network loses one message."""
         self._take(way, index)
         self.count("loss")
-        self._drop(way[0], way[1], "loss")
+        self.drop(way[0], way[1], "loss")
 
     def double(self, way: Way, index: int) -> None:
         """The network brings one message twice: a copy waits behind all others."""
@@ -176,17 +176,17 @@ class DirectedWorld(LivingWorld):
         link = self.links[node].get(effect.to)
         if effect.link not in (ANY_LINK, link):
             self.count("note.send_on_lost_link")
-            self._drop(node, effect.to, "link is no longer current")
+            self.drop(node, effect.to, "link is no longer current")
         elif link is None:
             self.nodes[node].waiting_for_dial.setdefault(effect.to, []).append(effect)
             self._soon.append(lambda: self._dial(node, effect.to))
         elif link not in self.live:
-            self._drop(node, effect.to, "the link is lost")
+            self.drop(node, effect.to, "the link is lost")
         else:
             data = self.codec.encode(effect.message)
             about = self.codec.describe(effect.message, len(data))
             if self._traces_messages:
-                self._record(SEND, node, effect.to, about)
+                self.record_frame(SEND, node, effect.to, about)
             item = Item(link, effect.layer, data, about.message)
             self.queues.setdefault((node, effect.to), []).append(item)
 
@@ -285,7 +285,7 @@ class DirectedWorld(LivingWorld):
 
     def _refuse(self, dialler: SimNode, to: NodeId, link: LinkId) -> None:
         for _ in dialler.waiting_for_dial.pop(to, []):
-            self._drop(dialler.me, to, "dial refused")
+            self.drop(dialler.me, to, "dial refused")
         dialler.stack.lose_link(to, link, "refused", self.out)
         self.finish(dialler, None)
 
@@ -297,19 +297,3 @@ class DirectedWorld(LivingWorld):
         if not queue:
             del self.queues[way]
         return item
-
-    def _record(self, kind: int, node: NodeId, peer: NodeId, about: Description) -> None:
-        self.recorder.add(
-            node,
-            self.now,
-            kind,
-            about.message,
-            about.group,
-            peer,
-            about.payload_bytes,
-            about.metadata_bytes,
-            note=about.name,
-        )
-
-    def _drop(self, node: NodeId, peer: NodeId, reason: str) -> None:
-        self.recorder.add(node, self.now, DROP, peer=peer, note=reason)

@@ -18,7 +18,7 @@ from causalcast.simulator.living_world import LivingWorld
 from causalcast.simulator.network import Bandwidth, Latency
 from causalcast.simulator.schedule import Event
 from causalcast.simulator.sim_node import Channel, SimNode
-from causalcast.simulator.steps import DROP, RECEIVE, SEND, Call
+from causalcast.simulator.steps import RECEIVE, SEND, Call
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import LENGTH_BYTES
@@ -128,17 +128,17 @@ class LinkedWorld(LivingWorld):
         node = channel.receiver
         if not channel.smooth:
             if not node.up:
-                self._drop(channel.target, channel.source, "receiver is down")
+                self.drop(channel.target, channel.source, "receiver is down")
                 return
             if node.paused is not None:
                 node.paused.append(arrival)
                 return
             if channel.cut:
                 self.count("lost_in_cut")
-                self._drop(channel.target, channel.source, "cut")
+                self.drop(channel.target, channel.source, "cut")
                 return
             if not channel.current:
-                self._drop(channel.target, channel.source, "link is no longer current")
+                self.drop(channel.target, channel.source, "link is no longer current")
                 return
             if not channel.known:
                 channel.early.append(arrival)
@@ -177,7 +177,7 @@ class LinkedWorld(LivingWorld):
             return
         if channel.cut:
             self.count("lost_in_cut")
-            self._drop(sender.me, effect.to, "cut")
+            self.drop(sender.me, effect.to, "cut")
             return
         message = effect.message
         data: bytes | None = None
@@ -194,7 +194,7 @@ class LinkedWorld(LivingWorld):
         at += self._latency.draw() + channel.fixed + channel.extra
         if self._chancy and self._rng.random() < self.network.loss:
             self.count("loss")
-            self._drop(sender.me, effect.to, "loss")
+            self.drop(sender.me, effect.to, "loss")
             return
         self._plan_arrival(EncodedArrival(channel, message, effect.layer, data), at)
         if self._chancy and self._rng.random() < self.network.duplication:
@@ -224,21 +224,7 @@ class LinkedWorld(LivingWorld):
         if message is not self._encoded_message or self._encoded_as is None:
             data = self._encode(message)
             self._encoded_as = self.codec.describe(message, len(data))
-        about = self._encoded_as
-        self.recorder.add(
-            node,
-            self.now,
-            kind,
-            about.message,
-            about.group,
-            peer,
-            about.payload_bytes,
-            about.metadata_bytes,
-            note=about.name,
-        )
-
-    def _drop(self, node: NodeId, peer: NodeId, reason: str) -> None:
-        self.recorder.add(node, self.now, DROP, peer=peer, note=reason)
+        self.record_frame(kind, node, peer, self._encoded_as)
 
     # Links
 
@@ -378,14 +364,14 @@ class LinkedWorld(LivingWorld):
         elif dialler.up and dialler.dialling.get(to) == link:
             del dialler.dialling[to]
             for _ in dialler.waiting_for_dial.pop(to, []):
-                self._drop(dialler.me, to, "dial refused")
+                self.drop(dialler.me, to, "dial refused")
             dialler.stack.lose_link(to, link, "refused", self.out)
             self.finish(dialler, None)
 
     def _send_without_link(self, sender: SimNode, effect: Send) -> None:
         if effect.link != ANY_LINK:
             self.count("note.send_on_lost_link")
-            self._drop(sender.me, effect.to, "link is no longer current")
+            self.drop(sender.me, effect.to, "link is no longer current")
             return
         sender.waiting_for_dial.setdefault(effect.to, []).append(effect)
         self._dial(sender, effect.to)

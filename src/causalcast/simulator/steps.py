@@ -27,7 +27,7 @@ from causalcast.core.world import World, is_timer, perform
 from causalcast.simulator.schedule import Event, Schedule
 from causalcast.simulator.sim_node import Entry, Expiry, SimNode
 from causalcast.trace.recorder import NONE, Recorder, code_of
-from causalcast.wire.codec import Codec
+from causalcast.wire.codec import Codec, Description
 
 PUBLISH: Final = code_of("publish")
 DELIVER: Final = code_of("deliver")
@@ -96,6 +96,24 @@ class SteppingWorld(World):
     def links_of(self, me: NodeId) -> list[NodeId]:
         """The peers to which the node knows a link."""
         return list(self.nodes[me].channels)
+
+    def record_frame(self, kind: int, node: NodeId, peer: NodeId, about: Description) -> None:
+        """A frame left for `peer`, or came from there."""
+        self.recorder.add(
+            node,
+            self.now,
+            kind,
+            about.message,
+            about.group,
+            peer,
+            about.payload_bytes,
+            about.metadata_bytes,
+            note=about.name,
+        )
+
+    def drop(self, node: NodeId, peer: NodeId, reason: str) -> None:
+        """A frame was lost or refused."""
+        self.recorder.add(node, self.now, DROP, peer=peer, note=reason)
 
     def crash(self, me: NodeId, keep: float) -> None:
         """The node stops; of what it had sent, the first `keep` of each link still arrives."""

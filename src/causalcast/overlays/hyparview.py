@@ -28,6 +28,8 @@ Where we differ from the paper, and rules it leaves open:
   remembers neighbours that it lost without a farewell and, more and more seldom, dials one of
   them. Who answers becomes a neighbour again, and the memory is cleared. Without losses it costs
   nothing.
+- A few nodes that were all evicted elsewhere can end with one another as their only neighbours.
+  Where the multicast notices (`out.orphan`), a contact is asked with high priority.
 """
 
 import random
@@ -397,7 +399,11 @@ class HyParView(Overlay):
                 out.send(peer, Settled(), link)
 
     def on_orphan(self, out: Outbox) -> None:
-        self._probe(out)
+        """Our neighbours are no use, whole as the view may look: ask far away, with priority."""
+        candidates = self._free(self.lost) + self._free(self.contacts)
+        candidates = candidates or self._free(self.passive)
+        if candidates and not self.left:
+            self._ask(self.rng.choice(candidates), HIGH, out)
 
     # Time
 

@@ -14,14 +14,20 @@ Every link is a record of its own, with the name of the connection. A peer that 
 connection has a new record, whether or not the end of the old one was heard.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
+from causalcast.core.duration import SECOND
 from causalcast.core.ids import LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
+
+ORPHAN: Final = "safe_links.orphan"
+# A birth takes a few round trips; after a second something is wrong.
+ORPHAN_FIRST: Final = 1 * SECOND
+ORPHAN_LONGEST: Final = 32 * SECOND
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -94,6 +100,7 @@ class SafeLinkMulticast(Multicast):
         self.born = not newcomer
         self.delivered = 0  # counts deliveries
         self.backlog: list[Publication] = []
+        self._orphan_for = 0  # how long an unborn node waits before it complains; 0: not yet
         self.setup = LinkSetup()  # replaced by whoever builds the protocol
 
     # What a protocol says
@@ -130,6 +137,9 @@ class SafeLinkMulticast(Multicast):
         self.links[peer] = new
         self.named[link] = new
         self.setup.on_up(new, out)
+        if not self.born and self._orphan_for == 0:
+            self._orphan_for = ORPHAN_FIRST
+            out.start_timer(ORPHAN, self._orphan_for)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         known = self.named.get(link)
@@ -203,7 +213,18 @@ class SafeLinkMulticast(Multicast):
             self.on_token(link, message, out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        self.setup.on_timer(name, subject, out)
+        if name == ORPHAN:
+            self._complain(out)
+        else:
+            self.setup.on_timer(name, subject, out)
+
+    def _complain(self, out: Outbox) -> None:
+        """Still unborn: newcomers that have only one another as neighbours are never born."""
+        if not self.born:
+            out.note("safe_links.orphan")
+            self._orphan_for = min(2 * self._orphan_for, ORPHAN_LONGEST)
+            out.start_timer(ORPHAN, self._orphan_for)
+            out.orphan()
 
     def state_size(self) -> int:
         owed = sum(len(link.owed) for link in self.links.values())

@@ -162,14 +162,21 @@ class LivingWorld(SteppingWorld):
         for group in list(node.groups):
             self.leave_group(me, group)
             self.flush(node)
+            if self._fell(node):  # in the middle of that step
+                return
         node.stack.leave(self.out)
         self.finish(node, None)
         self.flush(node)
+        if self._fell(node):
+            return
         self.recorder.add(me, self.now, LEAVE)
         node.up = False
         node.left = True
         self.sever(node, "closed", 1.0)
         node.forget_volatile()
+
+    def _fell(self, node: SimNode) -> bool:
+        return not node.up
 
     def join_group(self, me: NodeId, group: GroupId) -> None:
         """The node becomes a member during the run, as soon as that is durable."""

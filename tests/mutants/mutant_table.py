@@ -47,35 +47,50 @@ class Caught:
 
 
 def catch(path: Path, mutant: Mutant) -> Caught:
-    """Look for it with random scenarios and with the adversary; the smaller find counts."""
-    protocol = path.stem
-    found: list[tuple[int, str]] = []
+    """Look for it with random scenarios and with the adversary."""
     seeds: dict[str, int | None] = {}
     for by in ("random", "adversary"):
-        plan = Plan(protocol, dict(mutant.options), by=by, mutants=str(path), mutant=mutant.name)
-        campaign = run_campaign(plan, range(SEEDS), stop_at_first=True)
+        campaign = run_campaign(plan_for(path, mutant, by), range(SEEDS), stop_at_first=True)
         seeds[by] = campaign.failures[0].seed if campaign.failures else None
-        for failure in campaign.failures:
+    return shown_by(path, mutant, seeds["random"], seeds["adversary"])
+
+
+def shown_by(path: Path, mutant: Mutant, random: int | None, adversary: int | None) -> Caught:
+    """What these seeds show of a mutant; the smaller counter-example counts."""
+    found: list[tuple[int, str]] = []
+    for by, seed in (("random", random), ("adversary", adversary)):
+        if seed is not None:
+            plan = plan_for(path, mutant, by)
             with mutant.planted():
-                trial = try_seed(plan, failure.seed)
-                shrunk = shrink(trial, (), protocol)
-            found.append((shrunk.events, failure.property))
+                trial = try_seed(plan, seed)
+                assert trial.problems, f"{mutant.name} was not noticed; {plan.repeat(seed)}"
+                shrunk = shrink(trial, (), plan.protocol)
+            found.append((shrunk.events, trial.problems[0].property))
     assert found, f"{mutant.name} was not noticed in {SEEDS} seeds"
     events, broken = min(found)
-    return Caught(
-        protocol,
-        mutant.name,
-        mutant.mechanism,
-        broken,
-        seeds["random"],
-        seeds["adversary"],
-        events,
-    )
+    name, mechanism = mutant.name, mutant.mechanism
+    return Caught(path.stem, name, mechanism, broken, random, adversary, events)
+
+
+def plan_for(path: Path, mutant: Mutant, by: str) -> Plan:
+    """A campaign with the mutant planted."""
+    options = dict(mutant.options)
+    return Plan(path.stem, options, by=by, mutants=str(path), mutant=mutant.name)
 
 
 def catch_by_name(path: Path, name: str) -> Caught:
     """The same in a process of its own, where functions of mutants cannot be sent."""
     return catch(path, find_mutant(path, name))
+
+
+def seeds_of_the_docs(protocol: str, mutant: str) -> tuple[int | None, int | None]:
+    """At which seeds the table says that it is noticed."""
+    for row in rows_of_the_docs():
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        if cells[:2] == [f"`{protocol}`", f"`{mutant}`"]:
+            random, adversary = (None if c == "–" else int(c) - 1 for c in cells[4:6])
+            return random, adversary
+    raise AssertionError(f"{mutant} of {protocol} stands in no row: run `make mutants`")
 
 
 def rows_of_the_docs() -> list[str]:

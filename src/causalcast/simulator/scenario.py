@@ -409,6 +409,9 @@ class Scenario:
                 f"{self.where}: network.loss = {self.network.loss:g}: expected 0, "
                 f"{name} needs reliable links"
             )
+        if not self.blueprint.overlay.static and not self.network.fifo:
+            overlay = self.blueprint.overlay.name
+            raise ConfigError(f"{self.where}: network.fifo = false: {overlay} needs FIFO links")
         if needs.links == "fifo" and not self.network.fifo:
             raise ConfigError(f"{self.where}: network.fifo = false: {name} needs FIFO links")
 

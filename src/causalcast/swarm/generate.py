@@ -89,6 +89,8 @@ class Draw:
         tables += [("[publish]", stream) for stream in self._streams(groups)]
         tables += [("[fault]", fault) for fault in self._faults(groups)]
         tables.append(("calm", {"ms": CALM_MS, "recover_all": True}))
+        if tables[1][1]["kind"] == "hyparview":
+            tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
         return toml_text(head, tables)
 

@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant(
         "new_member_told_only_news",
         "the first timestamp after a join is whole",
-        ["causal_order", "agreement"],
+        ["causal_order", "fifo_order", "agreement"],
         [Patch(Cbcast, "count", count_and_keep_what_was_told)],
     ),
     Mutant(

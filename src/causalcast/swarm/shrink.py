@@ -50,8 +50,8 @@ class Shrinker:
         self._deadline = time.monotonic() + patience_s
         self.attempts = 0
 
-    def shrink(self, text: str) -> Shrunk:
-        """The smallest scenario that can be found in time; `text` must fail."""
+    def shrink(self, text: str) -> Shrunk | None:
+        """The smallest scenario that can be found in time; none if `text` does not fail."""
         data = {**tomllib.loads(text), "protocol": self._protocol}
         data = self._listed(data)
         before: Data = {}
@@ -62,10 +62,8 @@ class Shrinker:
             data = self._drop_nodes(data)
             data = self._first_that_fails(data, smaller_groups)
             data = self._first_that_fails(data, simpler_details)
-        final = text_of_scenario(data)
-        trial = self._trial(data, "full")
-        assert trial is not None
-        return Shrunk(final, trial, self.attempts, _events(data))
+        trial = self._trial(data, "full") or self._trial(data, "deliveries")
+        return None if trial is None else _shrunk(data, trial, self.attempts)
 
     def _listed(self, data: Data) -> Data:
         """Streams as single publications: those can be left out one by one."""
@@ -140,8 +138,16 @@ class Shrinker:
 
 
 def shrink(trial: Trial, check: tuple[str, ...], protocol: str, **more: Any) -> Shrunk:
-    """Shrink a trial that failed, for the first property that it broke."""
-    return Shrinker(trial.problems[0].property, check, protocol, **more).shrink(trial.text)
+    """Shrink a trial that failed, for the first property that it broke.
+
+    A trial that its text alone does not repeat comes back as it is.
+    """
+    shrinker = Shrinker(trial.problems[0].property, check, protocol, **more)
+    return shrinker.shrink(trial.text) or _shrunk(tomllib.loads(trial.text), trial, 1)
+
+
+def _shrunk(data: Data, trial: Trial, attempts: int) -> Shrunk:
+    return Shrunk(text_of_scenario(data), trial, attempts, _events(data))
 
 
 def _events(data: Data) -> int:

@@ -42,6 +42,7 @@ def test_without_patience_what_fails_is_kept_as_it_is() -> None:
     trial = next(t for t in (try_seed(PLAN, seed) for seed in range(200)) if t.problems)
     shrinker = Shrinker("causal_order", PLAN.properties(), PLAN.protocol, patience_s=0)
     shrunk = shrinker.shrink(trial.text)
+    assert shrunk is not None
     assert shrunk.trial.broken() == {"causal_order"}
 
 

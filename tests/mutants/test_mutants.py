@@ -19,7 +19,9 @@ def test_it_is_caught(path: Path, mutant: Mutant) -> None:
     caught = shown_by(path, mutant, *seeds)
     assert caught.property in mutant.breaks
     assert caught.events <= 10
-    assert caught.row() in rows_of_the_docs(), "run `make mutants`, and read the diff"
+    # How far it was made small depends on how fast the machine is; the rest does not.
+    shown = [row.rsplit("|", 2)[0] for row in rows_of_the_docs()]
+    assert caught.row().rsplit("|", 2)[0] in shown, "run `make mutants`, and read the diff"
     assert min(seed for seed in seeds if seed is not None) < 1000
 
 

@@ -21,7 +21,7 @@ from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.directed_world import LOST, Way
 from causalcast.simulator.director import Step, text_of
 from causalcast.simulator.scenario import Scenario
-from causalcast.swarm.generate import Draw, toml_text
+from causalcast.swarm.generate import Draw, may_join, toml_text
 
 SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)
 FEWEST_STEPS, MOST_STEPS = 20, 120
@@ -247,9 +247,10 @@ class Adversary:
         """Somebody joins; or, less often, leaves, or both."""
         node, group = self._some_node(), self._rng.choice(self._groups)
         if self.run.scenario.blueprint.groups.id_of(group) not in self._world.nodes[node].groups:
-            return [("join", node, group)]
+            return [("join", node, group)] if may_join(self._spec) else []
         leaves_and_returns = [("leave", node, group), ("join", node, group)]
-        return list(leaves_and_returns[: self._rng.randint(0, 2)])
+        most = 2 if may_join(self._spec) else 1
+        return list(leaves_and_returns[: self._rng.randint(0, most)])
 
     # Small things
 

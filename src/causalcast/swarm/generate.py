@@ -45,6 +45,11 @@ def random_scenario(
     return draw.scenario()
 
 
+def may_join(spec: ProtocolSpec) -> bool:
+    """Whether nodes may join groups: what a late member is owed presumes order per origin."""
+    return "fifo_order" in spec.guarantees
+
+
 def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool) -> list[str]:
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
@@ -52,6 +57,8 @@ def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool) -> list[str]:
         kinds += HARD_KINDS
     if spec.needs.links == "any":
         kinds += LOSSY_KINDS
+    if not may_join(spec):
+        kinds.remove("join_group")
     return [kind for kind in kinds if by != "adversary" or kind not in TIMED_KINDS]
 
 
@@ -298,10 +305,11 @@ class Draw:
         ]
 
     def _group_changes(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        kinds = ["join", "leave"] if may_join(self.spec) else ["leave", "leave"]
         return [
             {
                 "at_ms": self.rng.randrange(UNTIL_MS),
-                "kind": self.rng.choice(["join", "leave"]),
+                "kind": self.rng.choice(kinds),
                 "node": NodeId(self.rng.randrange(self.nodes)),
                 "group": self.rng.choice(list(groups)),
             }

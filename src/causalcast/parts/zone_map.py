@@ -196,6 +196,8 @@ def parse_joints(text: str) -> list[tuple[int, int]]:
 
 def parse_protocol(text: str) -> tuple[str, dict[str, object]]:
     """`first_generation window=50` as a name and its options."""
+    if not text.split():
+        raise Misfit("a zone's protocol has no name")
     name, *settings = text.split()
     options: dict[str, object] = {}
     for setting in settings:

@@ -453,7 +453,7 @@ def contains(options: dict[str, OptionValue]) -> list[str]:
     texts = inside.split(",")
     if options["form"] == DAISY:
         texts.append(between)
-    return [parse_protocol(text)[0] for text in texts]
+    return [words[0] for words in (text.split() for text in texts) if words]
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:

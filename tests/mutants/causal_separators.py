@@ -109,7 +109,7 @@ MUTANTS = [
         "… and what the lead had from the other zone",
         ["causal_order", "fifo_order", "agreement"],
         [Patch(ZoneCrossing, "_named", only_other_channels_named)],
-        {"zone_size": 3, "servers": 3},
+        {"zone_size": 2},
     ),
     Mutant(
         "named_not_waited_for",

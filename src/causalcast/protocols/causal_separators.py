@@ -528,7 +528,7 @@ SPEC = ProtocolSpec(
         "causal_separators.waited_for_another",
         *reliable_links.RARE,
     ],
-    cost="that of the zone's protocol for as many nodes as the zone has, and 6 to 20 bytes",
+    cost="that of the zone's protocol with the zone's nodes for n, and 7 to 25 bytes",
     offers=["explain"],
     contains=contains,
 )

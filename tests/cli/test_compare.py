@@ -65,4 +65,6 @@ def test_one_protocol_and_a_workload_of_ones_own(
     assert "does not fit" in cbcast["verdict"] and "full_mesh" in cbcast["verdict"]
     assert main(["compare", "--nodes", "1"]) == 2
     assert main(["compare", "--protocol", "cbcast", "--nodes", "3", "--count", "1"]) == 0
-    assert "the survey's Table 1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "The survey's Table 1" in printed
+    assert max(len(line) for line in printed.splitlines()) <= 100

@@ -147,6 +147,17 @@ def test_a_cut_between_zones_heals_to_agreement() -> None:
     assert len(foreign) == 20
 
 
+def test_a_zone_that_starts_late_gets_everything() -> None:
+    """Its nodes are known from the beginning, but nobody of it is there."""
+    publish = [{"node": [1, 2], "count": 20, "interval_ms": 20}]
+    faults = [{"at_ms": 0, "kind": "crash", "node": node, "keep": 0.0} for node in range(4, 8)]
+    faults += [{"at_ms": 800, "kind": "recover", "node": node} for node in range(4, 8)]
+    run = run_of(TWO_ZONES, {"zones": "0-3; 4-7"}, publish, faults)
+    all_is_well(run)
+    late = [row for row in rows_of(run, "deliver") if row["node"] >= 4]
+    assert len(late) == 4 * 40 and min(row["at_us"] for row in late) > 800_000
+
+
 @pytest.mark.parametrize("dead", [[0], [4], [0, 4], [0, 5]], ids=str)
 def test_a_server_that_dies_for_good_is_replaced(dead: list[int]) -> None:
     """The others of both zones get everything that any of them has."""

@@ -37,9 +37,9 @@ def named_not_waited_for(self: ZoneCrossing, seen: VectorClock) -> Crossing | No
     return None
 
 
-def sent_is_enough(self: ZoneCrossing) -> None:
+def sent_is_enough(self: ZoneCrossing, place: int) -> None:
     """Forget what was sent to anybody, though another server may have to bring it."""
-    for place in [place for place, kept in self.kept.items() if kept.sent]:
+    if self.kept[place].sent:
         del self.kept[place]
 
 
@@ -93,7 +93,7 @@ def requests_forgotten(self: ZoneCrossing, lead: NodeId, carry: Message) -> None
     """A server does not carry what the lead asks it to."""
 
 
-def not_forgotten(self: ZoneCrossing) -> None:
+def not_forgotten(self: ZoneCrossing, place: int) -> None:
     """Everything is kept for ever."""
 
 
@@ -127,13 +127,13 @@ MUTANTS = [
         "forgotten_too_soon",
         "a unit is kept until every server at the other side has it",
         ["agreement", "causal_order", "fifo_order", "at_rest"],
-        [Patch(ZoneCrossing, "_forget", sent_is_enough)],
+        [Patch(ZoneCrossing, "_forget_if_there", sent_is_enough)],
     ),
     Mutant(
         "never_forgotten",
         "what every server has is forgotten",
         ["at_rest"],
-        [Patch(ZoneCrossing, "_forget", not_forgotten)],
+        [Patch(ZoneCrossing, "_forget_if_there", not_forgotten)],
     ),
     Mutant(
         "brought_twice_delivered_twice",

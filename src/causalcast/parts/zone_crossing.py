@@ -177,7 +177,7 @@ class ZoneCrossing:
         """A unit of this zone is to cross."""
         self.places += 1
         self.kept[self.places] = Kept(unit, {})
-        self._forget()  # another server may have brought it there before it came here
+        self._forget_if_there(self.places)  # another server may have been faster
 
     def doubt(self, node: NodeId, doubted: bool) -> None:
         """A server seems to be down, or up again."""
@@ -214,7 +214,8 @@ class ZoneCrossing:
     def on_arrivals(self, sender: NodeId, arrivals: Arrivals) -> None:
         """A server at the other side has these."""
         self.has[sender].update(arrivals.counts)
-        self._forget()
+        for place in list(self.kept):
+            self._forget_if_there(place)
 
     def _lead(self) -> NodeId:
         """Whose order units cross in, as this server sees it."""
@@ -263,6 +264,8 @@ class ZoneCrossing:
 
     def _due_to_carry(self) -> Sending | None:
         """What the lead asked to carry, in its order, as far as it was delivered here."""
+        if not any(self.to_carry.values()):
+            return None
         units = {(kept.unit.origin, kept.unit.number): kept.unit for kept in self.kept.values()}
         for lead, queue in self.to_carry.items():
             if queue:
@@ -275,6 +278,8 @@ class ZoneCrossing:
 
     def drop_carried(self, seen: VectorClock) -> None:
         """Forget requests for units that every server at the other side has by now."""
+        if not any(self.to_carry.values()):
+            return
         known = {(kept.unit.origin, kept.unit.number) for kept in self.kept.values()}
         for lead, queue in self.to_carry.items():
             self.to_carry[lead] = [
@@ -290,19 +295,15 @@ class ZoneCrossing:
         kept = self.kept.get(place)
         if kept is not None:
             kept.sent[partner] = carrier
-            self._forget()
+            self._forget_if_there(place)
 
-    def _forget(self) -> None:
+    def _forget_if_there(self, place: int) -> None:
         """Keep no longer what every server there has, or is brought by this one."""
-        done = [
-            place
-            for place, kept in self.kept.items()
-            if all(
-                kept.sent.get(partner) == self.me or self._is_there(partner, kept.unit)
-                for partner in self.partners
-            )
-        ]
-        for place in done:
+        kept = self.kept[place]
+        if all(
+            kept.sent.get(partner) == self.me or self._is_there(partner, kept.unit)
+            for partner in self.partners
+        ):
             del self.kept[place]
 
     # From the other zone

@@ -27,10 +27,10 @@ class Comers:
         self.protocol = protocol
         self.nodes: dict[int, Node] = {}
         self.proxies: CutProxies | None = None
-        self._contact = ""
+        self.contact = ""
 
     def config(self, node: int, port: int, advertised: int, identity: str = "") -> NodeConfig:
-        contact = f'contact = "{self._contact}"' if self._contact else ""
+        contact = f'contact = "{self.contact}"' if self.contact else ""
         return NodeConfig.parse(
             f"""
             [node]
@@ -64,7 +64,7 @@ class Comers:
         if self.proxies is not None:
             advertised = await self.proxies.before(node, port)
         came = Node(self.config(node, port, advertised))
-        self._contact = self._contact or f"127.0.0.1:{advertised}"
+        self.contact = self.contact or f"127.0.0.1:{advertised}"
         await came.start()
         self.nodes[node] = came
         return came
@@ -186,6 +186,27 @@ def test_a_node_that_is_new_in_every_life(tmp_path: Path) -> None:
             pass
         with pytest.raises(NodeError, match="founded the cluster"):
             await Node(lonely.config(1, ports[1], ports[1], '"new"')).start()
+
+    run_with(comers, story)
+
+
+def test_newcomers_that_only_have_one_another_go_on_asking(tmp_path: Path) -> None:
+    """2 comes before its contact is there, and 3 comes through 2: both find the founder later."""
+    comers = Comers(tmp_path, "cptcast")
+
+    async def story() -> None:
+        founders_port = free_ports(1)[0]
+        comers.contact = f"127.0.0.1:{founders_port}"
+        second = await comers.come(2)
+        comers.contact = str(second.config.listen)
+        third = await comers.come(3)
+        await until(lambda: links(second) == [3])
+        assert not second.status()["takes_part"] and not third.status()["takes_part"]
+        comers.contact = ""
+        founder = Node(comers.config(1, founders_port, founders_port))
+        await founder.start()
+        comers.nodes[1] = founder
+        await comers.all_take_part()
 
     run_with(comers, story)
 

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
-CONTACT_AGAIN: Final = 2.0  # seconds between looks whether any link is left
+CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
 
@@ -248,9 +248,10 @@ class Host(SteppingHost):
     # Contacts
 
     async def _stay_linked(self) -> None:
-        """Join through a contact; again whenever no link is left for a while."""
+        """Join through a contact; again whenever no link is left, or none that leads anywhere:
+        two newcomers that have only one another never find their place."""
         while not self.stopped.is_set():
-            if not self.links.current_peers():
+            if not self.links.current_peers() or not self.stack.multicast.takes_part():
                 await self._join_through_a_contact()
             await asyncio.sleep(CONTACT_AGAIN)
 
@@ -266,6 +267,8 @@ class Host(SteppingHost):
                 log.error("%s", error)
             else:
                 self.book.learn(contact, address)
+                if contact in self.links.current_peers():
+                    return
                 log.info("joining through node %s at %s", contact, address)
                 self.step(lambda: self.stack.join(contact, self.out))  # noqa: B023 - at once
                 return

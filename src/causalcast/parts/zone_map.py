@@ -160,15 +160,18 @@ class ZoneMap:
 
 
 def pieces(graph: Topology, size: int) -> list[list[NodeId]]:
-    """Neighbours in pieces of at most `size` nodes, each piece connected."""
+    """Neighbours in pieces of at most `size` nodes, each piece connected.
+
+    By ids alone, for all nodes must come to the same, however their settings list the graph.
+    """
     found: list[list[NodeId]] = []
     taken: dict[NodeId, None] = {}
-    for start in graph.neighbours:
+    for start in sorted(graph.neighbours):
         if start in taken:
             continue
         piece = [start]
         for node in piece:  # grows while we walk it
-            for peer in graph.neighbours[node]:
+            for peer in sorted(graph.neighbours[node]):
                 if len(piece) < size and peer not in taken and peer not in piece:
                     piece.append(peer)
         taken.update(dict.fromkeys(piece))

@@ -46,6 +46,7 @@ from causalcast.core import (
 )
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
+from causalcast.core.topology import Topology
 from causalcast.parts import hosted_zone, reliable_links, zone_crossing
 from causalcast.parts.hosted_zone import HostedZone, InZone, Numbered, ZoneRecord
 from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
@@ -424,9 +425,18 @@ def _crossings(setup: Setup, zone_map: ZoneMap) -> list[ZoneCrossing]:
 
 
 def build(setup: Setup) -> CausalSeparators:
-    everybody = setup.topology.everybody()
-    graph = setup.topology.ball(len(everybody))
-    graph.neighbours = {node: graph.neighbours[node] for node in sorted(graph.neighbours)}
+    def draw(graph: Topology) -> ZoneMap:
+        return _map(setup, graph)
+
+    names = ("form", "zones", "zone_size", "joints", "servers", "inside", "between")
+    options = [setup.options[name] for name in names]
+    zone_map = setup.topology.once(f"causal_separators {options}", draw)
+    assert isinstance(zone_map, ZoneMap)
+    return CausalSeparators(setup, zone_map)
+
+
+def _map(setup: Setup, graph: Topology) -> ZoneMap:
+    """The zones and joints that the options ask for."""
     given = setup.text("zones")
     lists = parse_zones(given) if given else pieces(graph, setup.number("zone_size"))
     inside = [parse_protocol(text) for text in setup.text("inside").split(",")]
@@ -443,7 +453,7 @@ def build(setup: Setup) -> CausalSeparators:
         zone_map.join_pairs(None, servers)
     else:
         zone_map.join_spanning(servers)
-    return CausalSeparators(setup, zone_map)
+    return zone_map
 
 
 def contains(options: dict[str, OptionValue]) -> list[str]:

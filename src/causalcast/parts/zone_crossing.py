@@ -10,10 +10,10 @@ channel it is none. (If each server went by its own order, two units that came t
 opposite orders would wait for each other for ever.)
 
 Servers tell the servers at the other side what they have delivered, so that it need not be named.
-What not all of them have is kept; so when the lead is suspected, the next server takes its place
+What not all of them have is kept; so when the lead is doubted, the next server takes its place
 and brings, in its own order, all that is not known to be there. Both may bring the same unit then:
-counts per origin tell, since units of one origin come in their order. Nothing is lost while one
-server of each side lives.
+counts per origin tell, since units of one origin come in their order. Nothing that a zone has is
+lost to the other while one server of each side lives.
 """
 
 from typing import Final, final
@@ -179,12 +179,15 @@ class ZoneCrossing:
         self.kept[self.places] = Kept(unit, {})
         self._forget_if_there(self.places)  # another server may have been faster
 
-    def doubt(self, node: NodeId, doubted: bool) -> None:
-        """A server seems to be down, or up again."""
+    def doubt(self, node: NodeId, doubted: bool) -> bool:
+        """A server seems to be down, or up again; whether that is news."""
+        if doubted == (node in self.doubted) or node not in [*self.servers, *self.partners]:
+            return False
         if doubted:
             self.doubted[node] = None
         else:
-            self.doubted.pop(node, None)
+            del self.doubted[node]
+        return True
 
     def on_carry(self, lead: NodeId, carry: Carry) -> None:
         """The lead asks to bring a unit across."""

@@ -65,6 +65,7 @@ from causalcast.parts.zone_map import (
 from causalcast.parts.zone_unit import NOWHERE, Unit, unpacked
 
 TELL = "causal_separators.tell"
+SETTLE = "causal_separators.settle"
 
 
 class Entered(Message):
@@ -111,6 +112,9 @@ class CausalSeparators(Multicast):
         partners = [peer for c in self.crossings for peer in [*c.partners, *c.servers]]
         self.links = ReliableLinks(setup, list(dict.fromkeys(partners)))
         self.tell_after = setup.number("acknowledge_after")
+        self.settle_after = setup.number("repeat_after")
+        self.linked: dict[NodeId, None] = {}
+        self.suspected: dict[NodeId, None] = {}
         self.units = 0  # that began here
         self.joins = 0  # of these
         self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
@@ -155,24 +159,31 @@ class CausalSeparators(Multicast):
                 return
         if name == TELL:
             self._tell_arrivals(out)
+        elif name == SETTLE:
+            self._doubt_whom_no_link_leads_to(out)
         else:
             self.links.on_timer(name, subject, out)
 
     def on_start(self, out: Outbox) -> None:
         for zone in self.zones.values():
             self._pass_on(zone, zone.on_start(out), out)
+        self._settle(out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         for zone in self.zones.values():
             if peer in zone.neighbours:
                 self._pass_on(zone, zone.on_neighbour_up(peer, link, newborn, out), out)
         self.links.on_neighbour_up(peer, out)
+        self.linked[peer] = None
+        self._doubt(peer, peer in self.suspected, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         for zone in self.zones.values():
             if peer in zone.neighbours:
                 self._pass_on(zone, zone.on_neighbour_down(peer, link, out), out)
         self.links.on_neighbour_down(peer, out)
+        self.linked.pop(peer, None)
+        self._doubt(peer, True, out)
 
     def _bring_in(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
         """Publish a unit in a zone; this node delivers it at once."""
@@ -223,14 +234,28 @@ class CausalSeparators(Multicast):
     # Joints
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
-        for crossing in self.crossings:
-            crossing.doubt(peer, True)
-            self._send(crossing, 0, out)
+        self.suspected[peer] = None
+        self._doubt(peer, True, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        self.suspected.pop(peer, None)
+        if peer in self.linked:
+            self._doubt(peer, False, out)
+
+    def _settle(self, out: Outbox) -> None:
+        """Give others time to link before they are doubted: nobody says who has long been gone."""
+        if self.crossings:
+            out.start_timer(SETTLE, self.settle_after)
+
+    def _doubt_whom_no_link_leads_to(self, out: Outbox) -> None:
+        for peer in self.links.peers:
+            if peer not in self.linked:
+                self._doubt(peer, True, out)
+
+    def _doubt(self, peer: NodeId, doubted: bool, out: Outbox) -> None:
         for crossing in self.crossings:
-            crossing.doubt(peer, False)
-            self._send(crossing, 0, out)
+            if crossing.doubt(peer, doubted):
+                self._send(crossing, 0, out)
 
     def _send(self, crossing: ZoneCrossing, at_least: int, out: Outbox) -> None:
         """Bring across what is to be, of units from this place on."""
@@ -316,6 +341,7 @@ class CausalSeparators(Multicast):
             self._pass_on(zone, zone.on_recover(inside[number], out), out)
         for crossing in self.crossings:
             self._send(crossing, 0, out)
+        self._settle(out)
         if any(crossing.has_news(self.seen) for crossing in self.crossings):
             out.start_timer(TELL, self.tell_after)
 

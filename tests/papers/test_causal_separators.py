@@ -3,6 +3,7 @@
 Two and more zones with servers between them: what crosses, what waits, and what may be missing.
 """
 
+import random
 from typing import Any
 
 import pytest
@@ -171,6 +172,36 @@ def test_a_server_that_dies_for_good_is_replaced(dead: list[int]) -> None:
         assert len([row for row in delivered if row["node"] == node]) == 40
     found = judge(run)
     assert not found.violations["causal_order"] and not found.violations["no_duplication"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_servers_may_die_for_good_at_any_moment_while_others_restart(seed: int) -> None:
+    """One server of each side dies, in the middle of a step or not; one of the rest restarts."""
+    dice = random.Random(seed)
+    dead = [dice.choice([0, 1]), dice.choice([4, 5])]
+    faults: list[dict[str, Any]] = [
+        {
+            "at_ms": dice.randrange(50, 700),
+            "kind": "crash",
+            "node": node,
+            **dice.choice([{"keep": 0.0}, {"keep": 0.5}, {"after_effects": dice.randrange(1, 6)}]),
+        }
+        for node in dead
+    ]
+    back = dice.choice([node for node in (0, 1, 4, 5) if node not in dead])
+    faults.append({"at_ms": dice.randrange(50, 400), "kind": "crash", "node": back})
+    faults.append({"at_ms": dice.randrange(450, 900), "kind": "recover", "node": back})
+    edges = [[a, b] for a in range(8) for b in range(a + 1, 8)]
+    publish = [{"node": [2, 3, 6, 7], "count": 20, "interval_ms": 36}]
+    run = run_of(edges, {"zones": "0-3; 4-7"}, publish, faults, recover_all=False)
+    delivered = rows_of(run, "deliver")
+    for node in range(8):
+        if node not in dead:
+            assert len([row for row in delivered if row["node"] == node]) == 80, node
+    found = judge(run)
+    assert [name for name, rows in found.violations.items() if rows] in ([], ["agreement"])
+    assert not [v for v in found.violations["agreement"] if v.node not in dead]
 
 
 def convoy(inside: str) -> tuple[int, int]:

@@ -134,3 +134,15 @@ def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str, count: in
         # The log, two counts, and for each link at most whether it pushes.
         assert multicast.state_size() <= (20 + 2 + 4 if setup == "vector" else 4)
     assert len(delivered_by(run)[NodeId(0)]) == count
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_silent_neighbour_is_given_up_before_memory_is_full(protocol: str) -> None:
+    """Half of the nodes stand still for seconds, and nobody is told: links to them are replaced."""
+    stop = [{"at_ms": 300, "kind": "pause", "node": node} for node in range(0, 20, 2)]
+    go_on = [{"at_ms": 3000, "kind": "resume", "node": node} for node in range(0, 20, 2)]
+    publish = {"node": 3, "count": 300, "interval_ms": 10}
+    run = changing_run(protocol, {"most_kept": 50}, 20, publish, [*stop, *go_on], 4000)
+    trial, _ = parts_after(run)
+    assert not trial.problems
+    assert trial.fired["note.safe_links.given_up"] > 0

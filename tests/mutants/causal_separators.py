@@ -168,7 +168,7 @@ MUTANTS = [
     Mutant(
         "kept_not_restored",
         "what is kept for other servers survives a restart",
-        ["agreement", "causal_order", "fifo_order"],
+        ["agreement", "causal_order", "fifo_order", "at_rest"],
         [Patch(CausalSeparators, "_restore_unit", kept_not_restored)],
     ),
     Mutant(

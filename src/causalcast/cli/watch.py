@@ -77,14 +77,15 @@ def run(options: argparse.Namespace) -> int:
     watch = Watch(state / "runs", teller.tell, options.overdue)
     spark = make_session(options.master)
     over = _stop_signals()
-    thread = threading.Thread(target=_follow, args=(followers, over), daemon=True)
+    thread = threading.Thread(target=_follow, args=(followers, watch, over), daemon=True)
     thread.start()
     query = start(spark, patterns, watch, state / "checkpoint")
     try:
         while not over.is_set() and not query.awaitTermination(1):
             watch.tick()
             teller.tell_how_it_goes(watch)
-            if query.status["isDataAvailable"]:  # the first batch alone may take half a minute
+            # Until the first batch is through, Spark is only getting ready.
+            if query.lastProgress is None or query.status["isDataAvailable"]:
                 watch.last_news = time.monotonic()
             idle = time.monotonic() - watch.last_news
             if options.until_idle is not None and idle > options.until_idle:
@@ -161,10 +162,11 @@ def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[An
     return patterns, followers
 
 
-def _follow(followers: list[Any], over: threading.Event) -> None:
+def _follow(followers: list[Any], watch: "Watch", over: threading.Event) -> None:
     while followers:
         for follower in followers:
-            follower.step()
+            if follower.step():
+                watch.last_news = time.monotonic()
         if over.wait(FOLLOW_SECONDS):
             return
 
@@ -242,11 +244,11 @@ class _Teller:
         """What `verify` says of the whole run."""
         if self.as_json:
             checked = {result.name: result.status for result in one.results}
-            told = {"verdict": one.verdict, "run": str(one.folder), "checked": checked}
+            told = {"verdict": one.verdict, "run": str(one.place), "checked": checked}
             print(json.dumps(told), flush=True)
             return
         wrong = [
             f"{result.name} {result.status}" for result in one.results if result.status != "ok"
         ]
         said = f" ({', '.join(wrong)})" if wrong else ""
-        self.console.print(f"{escape(one.folder.name)}: verdict {one.verdict}{said}")
+        self.console.print(f"{escape(one.place.name)}: verdict {one.verdict}{said}")

@@ -19,6 +19,8 @@ SETTINGS = {
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
+    # Files that Spark reads for us travel whole, several at once: a worker must have room for them.
+    "spark.sql.files.maxPartitionBytes": "32m",
 }
 DRIVER_MEMORY = "2g"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM already

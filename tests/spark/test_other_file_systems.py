@@ -18,6 +18,8 @@ from causalcast.judge import judge
 from causalcast.pipeline import remote_runs
 from causalcast.pipeline.places import RemoteFolder, place_of
 from causalcast.pipeline.remote_runs import check_remote_runs, fetch_runs
+from causalcast.sweep.grid import make_grid
+from causalcast.sweep.point import run_point
 from causalcast.testing.comparison import differences
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.testing.random_traces import damage, good_run
@@ -93,18 +95,16 @@ def test_verify_says_the_same_as_of_local_runs(
     write_run(store.folder / "a run=1", inverted().run())
     write_run(store.folder / "pieces", inverted().run())
     split_into_pieces(store.folder / "pieces")
-    local = [store.folder / "a run=1", store.folder / "pieces"]
+    local = [store.folder / "a run=1", store.folder / "pieces", store.folder / "pieces"]
     here = told(capsys, "verify", *local, "--local")
     # A folder of runs, and a file:// URI beside it.
-    there = told(capsys, "verify", store.uri)
-    as_uri = told(capsys, "verify", f"{store.uri}/a run=1", f"file://{store.folder}/pieces")
-    assert [run["run"] for run in there["runs"]] == [f"{store.uri}/{p.name}" for p in local]
-    for said in (here, there, as_uri):
-        del said["seconds"]
-        for run in said["runs"]:
-            del run["run"]
+    there = told(capsys, "verify", store.uri, f"file://{store.folder}/pieces")
+    places = [f"{store.uri}/a run=1", f"{store.uri}/pieces", f"{store.folder}/pieces"]
+    assert [run.pop("run") for run in there["runs"]] == places
+    for run in here["runs"]:
+        del run["run"]
+    del here["seconds"], there["seconds"]
     assert there == here
-    assert as_uri == here
     assert main(["verify", f"{store.uri}/a run=1"]) == 1
     assert "✗ deliver 0.2 @0 too early" in capsys.readouterr().out
 
@@ -185,14 +185,12 @@ def test_a_sweep_goes_there_and_on(
     assert [point["attempts"] for point in first["points"]] == [1]
     second = told(capsys, *sweep, "--seeds", "0..2")
     assert [point["attempts"] for point in second["points"]] == [0, 1]
-    local = told(capsys, "sweep", scenario, "--out", tmp_path / "local", "--seeds", "0..2")
-    for point in (*second["points"], *local["points"]):
-        del point["attempts"], point["seconds"]
-    assert second["points"] == local["points"]
-    rows = pq.read_table(store.folder / "sweep" / "results.parquet")["run"].to_pylist()
-    assert rows == [point["run"] for point in second["points"]]
-    for name in rows:
-        run, same = read_run(store.folder / "sweep" / name), read_run(tmp_path / "local" / name)
+    rows = pq.read_table(store.folder / "sweep" / "results.parquet").to_pylist()
+    assert [row["run"] for row in rows] == [point["run"] for point in second["points"]]
+    assert all(row["verdict"] == "ok" and row["latency_p50_ms"] > 0 for row in rows)
+    for point in make_grid([scenario], [], {}, range(2)):
+        assert run_point(point, tmp_path, None).verdict == "ok"
+        run, same = read_run(store.folder / "sweep" / point.name), read_run(tmp_path / point.name)
         assert run.events.equals(same.events)
 
     scenario.write_text(scenario.read_text() + "\n# changed\n")

@@ -44,6 +44,19 @@ def look_at_folders(places: "Sequence[Place]", columns: bool = False) -> None:
                     check_event_columns(path)
 
 
+def is_little(places: "Sequence[Place]") -> bool:
+    """Whether the runs at these places are so small that getting ready takes most of the time."""
+    from causalcast.pipeline.session import BRIEF_BYTES
+    from causalcast.trace.run_folder import event_files
+
+    size = 0
+    for folder in places:
+        if not isinstance(folder, Path):
+            return False
+        size += sum(path.stat().st_size for path in event_files(folder))
+    return size <= BRIEF_BYTES
+
+
 @contextmanager
 def runs_at_hand(spark: Any, places: "Sequence[Place]") -> "Iterator[list[RunAtHand]]":
     """The runs at some places; what had to be fetched is kept until the end."""

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from causalcast.cli.places import (
     RUN_HELP,
+    is_little,
     look_at_folders,
     place,
     runs_at_hand,
@@ -74,7 +75,7 @@ def run_report(options: argparse.Namespace) -> int:
     promise = parse_promise(options.promise)
     look_at_folders(options.runs, columns=True)
     with Console(stderr=True).status("checking and measuring"):
-        spark = make_session(options.master, options.remote)
+        spark = make_session(options.master, options.remote, is_little(options.runs))
         with runs_at_hand(spark, options.runs) as runs:
             found = verdicts_on(spark, runs, promise)
             tables = read_tables(spark, runs)
@@ -97,7 +98,7 @@ def run_metrics(options: argparse.Namespace) -> int:
         from causalcast.pipeline.tables import read_tables
     look_at_folders(options.runs, columns=True)
     with Console(stderr=True).status("measuring"):
-        spark = make_session(options.master, options.remote)
+        spark = make_session(options.master, options.remote, is_little(options.runs))
         with runs_at_hand(spark, options.runs) as runs:
             tables = read_tables(spark, runs)
             places = [run.place for run in runs]

@@ -23,7 +23,7 @@ def spark_maker(options: argparse.Namespace) -> Callable[[], Any]:
     def make() -> Any:
         from causalcast.pipeline.session import make_session
 
-        return make_session(options.master, options.remote)
+        return make_session(options.master, options.remote, brief=True)  # it only moves files
 
     return make
 

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     protocols = [name.strip() for name in (options.protocols or "").split(",") if name.strip()]
     points = make_grid(options.scenarios, protocols, varied, parse_seeds(options.seeds))
     check_points(points)
-    spark = make_session(options.master, options.remote)
+    spark = make_session(options.master, options.remote, brief=True)
     with progress_bar(f"simulating {len(points):,} points", quiet=options.json) as progress:
         outcomes = run_sweep(spark, points, options.out, options.trace, progress)
     rows = write_results(spark, outcomes, options.out)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from causalcast.cli.places import (
     RUN_HELP,
+    is_little,
     look_at_folders,
     place,
     remote_ones,
@@ -99,7 +100,7 @@ def _verdicts(
         return [verdict_of(folder, result, promise) for folder, result in pairs]
     from causalcast.pipeline.session import make_session
 
-    spark = make_session(options.master, options.remote)
+    spark = make_session(options.master, options.remote, is_little(options.runs))
     runs = kept.enter_context(runs_at_hand(spark, options.runs))
     return verdicts_on(spark, runs, promise)
 

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--state {state}: cannot be written ({error.strerror})") from None
     teller = _Teller(options.json)
     watch = Watch(state / "runs", teller.tell, options.overdue)
-    spark = make_session(options.master)
+    spark = make_session(options.master, brief=True)
     over = _stop_signals()
     thread = threading.Thread(target=_follow, args=(followers, watch, over), daemon=True)
     thread.start()

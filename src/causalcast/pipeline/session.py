@@ -22,6 +22,16 @@ SETTINGS = {
     # Files that Spark reads for us travel whole, several at once: a worker must have room for them.
     "spark.sql.files.maxPartitionBytes": "32m",
 }
+# For small inputs on this machine nearly all the time goes into getting ready: a simple compiler,
+# a simple collector and plans in one piece take half the work (and would be slow with much data).
+BRIEF_SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+BRIEF_BYTES = 32 << 20  # of event files: some eight million rows
 DRIVER_MEMORY = "2g"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM already
 WAIT_SECONDS = 5  # for a first sign of a master or a Connect server
@@ -33,8 +43,11 @@ LOOPBACK_SETTINGS = {
 }
 
 
-def make_session(master: str | None = None, remote: str | None = None) -> Any:
-    """The session of this process: new, or the one that is there already."""
+def make_session(master: str | None = None, remote: str | None = None, brief: bool = False) -> Any:
+    """The session of this process: new, or the one that is there already.
+
+    `brief`: for little data and not for long, if Spark runs in this process.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -59,6 +72,9 @@ def make_session(master: str | None = None, remote: str | None = None) -> Any:
     if master is None or "local" in master or "127.0.0.1" in master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         for key, value in LOOPBACK_SETTINGS.items():
+            builder = builder.config(key, value)
+    if brief and (master is None or master.startswith("local")):
+        for key, value in BRIEF_SETTINGS.items():
             builder = builder.config(key, value)
     builder = builder.master(master or f"local[{os.cpu_count() or 1}]")
     return _started(builder, f"Spark did not start on {master or 'this machine'}")

@@ -45,6 +45,14 @@ class Tables:
         """One row per publication."""
         return self.of_kind("publish")
 
+    def at_publication(self, frame: Any) -> Any:
+        """Rows about messages, with the group and the second of their publication as their own."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        published = self.publishes.select("run", "message", "group", "second")
+        # Publications are few beside other rows: sent to every task, so nothing is shuffled.
+        return frame.drop("group", "second").join(F.broadcast(published), ["run", "message"])
+
     @property
     def deliveries(self) -> Any:
         """One row per delivery; the origin's own are marked by `own`."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from causalcast.pipeline.metrics.compaction_degree import compaction_degree
 from causalcast.pipeline.metrics.hops import hops
 from causalcast.pipeline.metrics.latency import latency
 from causalcast.pipeline.metrics.memory import memory
@@ -15,13 +16,13 @@ from causalcast.pipeline.tables import Tables
 
 OF_A_RUN = (
     throughput, fastest_origin, latency, reliability, redundancy, waiting, metadata_size, memory,
-    recovery, hops,
+    recovery, hops, compaction_degree,
 )  # fmt: skip
-# What can be told apart: a `send` is no row of its receiver, a `hold` names no group.
+# What can be told apart: the state of a node and its recoveries belong to no group.
 BY = {
-    "group": (throughput, latency, reliability, redundancy, hops),
-    "node": (throughput, latency, waiting, metadata_size, memory, recovery, hops),
-    "second": (throughput, latency, metadata_size, memory, hops),
+    "group": tuple(m for m in OF_A_RUN if m not in (memory, recovery)),
+    "node": OF_A_RUN,
+    "second": OF_A_RUN,
 }
 
 

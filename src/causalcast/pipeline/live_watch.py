@@ -124,7 +124,7 @@ class Watch:
 
 
 def _take_rows(run: str, check: LiveCheck, rows: Any) -> list[Finding]:
-    check.learn_members(_founders(Path(run)))
+    check.learn_members(founders_of(Path(run)))
     by_node: dict[int, list[Any]] = {}
     for node, *row in zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True):
         by_node.setdefault(node, []).append(tuple(row))
@@ -140,7 +140,7 @@ def _at_rest(check: LiveCheck) -> bool:
     return not check.in_flight and check.rows_waiting() == 0
 
 
-def _founders(run: Path) -> dict[int, set[int]]:
+def founders_of(run: Path) -> dict[int, set[int]]:
     """Members from the start; who joins later says so in its log."""
     table = pq.read_table(run / "members.parquet", columns=["group", "node", "from_pos"])
     members: dict[int, set[int]] = {}

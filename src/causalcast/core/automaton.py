@@ -96,6 +96,10 @@ class Multicast(Automaton):
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`."""
 
+    def takes_part(self) -> bool:
+        """Whether this node has found its place, and misses nothing from now on."""
+        return True
+
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a held message waits for, as far as ids are known; empty if it is not held here."""
         return []

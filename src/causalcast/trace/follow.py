@@ -83,7 +83,9 @@ class LogFollower:
 
     def _check_one_run(self, log: LogContent) -> None:
         for path, header in self.headers.items():
-            if (header.cluster, header.groups) != (log.header.cluster, log.header.groups):
+            changing = header.changing or log.header.changing  # each names the founders it knows
+            groups = [list(h.groups) if changing else h.groups for h in (header, log.header)]
+            if header.cluster != log.header.cluster or groups[0] != groups[1]:
                 raise TraceError(
                     f"{log.path} and {path}: not of one run (cluster or groups differ)"
                 )
@@ -123,14 +125,17 @@ class LogFollower:
         self, members: list[dict[str, int | None]] | None = None, complete: bool = False
     ) -> None:
         headers = sorted(self.headers.values(), key=lambda header: header.node)
-        groups = headers[0].groups
+        groups: dict[str, set[int]] = {}
+        for known in headers:
+            for name, founders in known.groups.items():
+                groups.setdefault(name, set()).update(founders)
         nodes = [
             {"node": h.node, "name": h.name, "address": h.address, "zone": h.zone} for h in headers
         ]
         members = members or [
             {"group": number, "node": node, "from_pos": 0, "to_pos": None}
             for number, founders in enumerate(groups.values())
-            for node in founders
+            for node in sorted(founders)
         ]
         named = [{"group": number, "name": name} for number, name in enumerate(groups)]
         tables = {"nodes": (nodes, NODES), "groups": (named, GROUPS), "members": (members, MEMBERS)}

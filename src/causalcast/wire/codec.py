@@ -62,6 +62,7 @@ class Codec:
         self._to_tuple: dict[type[Message], Callable[[Any], tuple[Any, ...]]] = {}
         self._publications: dict[type[Message], Callable[[Any], list[Publication]]] = {}
         self._clocks: dict[type[Message], Callable[[Any], list[int]]] = {}
+        self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._names: list[str] = []
         body = Annotated[bytes, Meta(max_length=max_body)]
@@ -108,6 +109,10 @@ class Codec:
         sizes = self._clocks_of(message)
         return sum(sizes) if sizes else -1
 
+    def nodes_named(self, message: Message) -> list[NodeId]:
+        """The nodes that a message names in its fields, by themselves or in lists."""
+        return self._nodes[type(message)](message)
+
     def digest(self, *facts: object) -> str:
         """A short name for the wire version, the list of messages, and further `facts`."""
         text = repr((WIRE_VERSION, self._names, facts))
@@ -133,6 +138,8 @@ class Codec:
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
+        named = " + ".join(field.nodes for field in fields if field.nodes)
+        self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
         shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
         self._names.append(f"{layer} {message_class.wire.name}({shape})")
 
@@ -155,6 +162,7 @@ class _Field:
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
         self.publications = ""  # expression for the publications it carries
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
+        self.nodes = ""  # expression for the nodes it names
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
@@ -196,6 +204,10 @@ class _Field:
                 self.clocks = f"[len(m.{name})]"
             elif get_origin(kind) is dict and get_args(kind)[1] == _CLOCK:
                 self.clocks = f"[sum(map(len, m.{name}.values()))]"  # one per group, say
+            if kind is NodeId:
+                self.nodes = f"[m.{name}]"
+            elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
+                self.nodes = f"m.{name}"
 
 
 def _checked(kind: Any) -> Any:

@@ -121,6 +121,10 @@ def test_protocols_are_listed_for_people_and_machines(capsys: pytest.CaptureFixt
     assert {"naive_flood", "vector_clock_broadcast"} <= listed.keys()
     flood = listed["naive_flood"]
     assert set(flood) >= {"name", "summary", "guarantees", "options", "needs", "cost"}
+    for protocol in listed.values():
+        assert all(protocol[key] for key in ("summary", "guarantees", "cost")), protocol["name"]
+        assert list(protocol["needs"]) == ["overlay", "links", "detector"]
+        assert isinstance(protocol["options"], list)
     assert main(["protocols", "vector_clock_broadcast"]) == 0
     assert "repeat_after" in capsys.readouterr().out
 

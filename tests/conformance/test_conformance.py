@@ -82,6 +82,21 @@ def test_variants_keep_the_promises_too(protocol: str, options: dict[str, Any]) 
     assert not found.failures, found.failures[0]
 
 
+# What zones offer besides their defaults; on graphs in which all nodes are linked.
+ZONES: list[dict[str, Any]] = [
+    {"form": "daisy"},
+    {"zone_size": 3, "servers": 3, "inside": "first_generation,cbcast,psync,causal_barriers"},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ZONES, ids=str)
+def test_zones_of_all_kinds_keep_the_promises_too(options: dict[str, Any]) -> None:
+    plan = Plan("causal_separators", options, overlay="mesh")
+    found = run_campaign(plan, range(150), PROCESSES)
+    assert not found.failures, found.failures[0]
+
+
 @pytest.mark.slow
 def test_direct_spreading_keeps_the_promises_too() -> None:
     """Everybody is a neighbour, and only origins send."""

@@ -1,52 +1,55 @@
 """Planted bugs of `causal_barriers`: what a barrier names, and what a delivery does to it."""
 
-from causalcast.core import Message, MessageId, NodeId, Outbox
+from causalcast.core import Message, NodeId, Outbox
 from causalcast.parts.member_lists import Joined, MemberLists
 from causalcast.parts.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
-from causalcast.protocols.causal_barriers import Barred, CausalBarriers
+from causalcast.parts.waiting_room import Lack
+from causalcast.protocols.causal_barriers import Barred, Barrier, CausalBarriers
 from causalcast.swarm.mutant import Mutant, Patch
 
 _count = CausalBarriers.count
 _on_message = ReliableLinks.on_message
 
 
-def nothing_missing(self: CausalBarriers, sender: NodeId, message: Message) -> list[MessageId]:
-    return []
+def nothing_behind(self: CausalBarriers, message: Message) -> Barrier:
+    return {}
 
 
-def first_missing(self: CausalBarriers, sender: NodeId, message: Message) -> list[MessageId]:
+def first_behind(self: CausalBarriers, message: Message) -> Barrier:
     """Only the first entry of a barrier is looked at."""
     assert isinstance(message, Barred)
     barrier = list(message.barriers.get(self.me, {}).items())[:1]
-    return [self._id_of(s, n) for s, n in barrier if self.delivered.get(s, 0) < n]
+    return {s: n for s, n in barrier if self.delivered.get(s, 0) < n}
 
 
-def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> None:
+def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
     """What was not sent to a node does not touch the barrier for it."""
     assert isinstance(message, Barred)
     mine = {node: b for node, b in message.barriers.items() if node in message.to}
-    _count(self, sender, Barred(message.number, message.to, mine, message.content))
+    return _count(self, sender, Barred(message.number, message.to, mine, message.content))
 
 
-def delivered_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> None:
+def delivered_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
     """A delivered message does not stand before the next ones to its other destinations."""
     assert isinstance(message, Barred)
     before = {node: dict(barrier) for node, barrier in self.barriers.items()}
-    _count(self, sender, message)
+    counted = _count(self, sender, message)
     for node in message.to:
         if node in before:
             self.barriers[node] = before[node]
         else:
             self.barriers.pop(node, None)
+    return counted
 
 
-def barrier_replaced(self: CausalBarriers, sender: NodeId, message: Message) -> None:
+def barrier_replaced(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
     """A delivered message stands for everything, also for what it does not imply."""
     assert isinstance(message, Barred)
-    _count(self, sender, message)
+    counted = _count(self, sender, message)
     for node in message.to:
         if node not in (self.me, sender):
             self.barriers[node] = {sender: message.number}
+    return counted
 
 
 def own_messages_unbarred(self: CausalBarriers, message: Message) -> None:
@@ -108,13 +111,13 @@ MUTANTS = [
         "barrier_not_checked",
         "a message waits for what the barrier names",
         ["causal_order", "fifo_order"],
-        [Patch(CausalBarriers, "missing", nothing_missing)],
+        [Patch(CausalBarriers, "_behind", nothing_behind)],
     ),
     Mutant(
         "barrier_half_checked",
         "… for all of it",
         ["causal_order"],
-        [Patch(CausalBarriers, "missing", first_missing)],
+        [Patch(CausalBarriers, "_behind", first_behind)],
     ),
     Mutant(
         "others_barriers_dropped",

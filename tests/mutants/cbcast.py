@@ -1,38 +1,41 @@
 """Planted bugs of `cbcast`: counts per group, compressed, with members that come and go."""
 
+from collections.abc import Iterator
+
 from causalcast.core import GroupId, Message, NodeId
 from causalcast.parts.member_lists import Joined, MemberLists, Welcome
+from causalcast.parts.waiting_room import Lack
 from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped
 from causalcast.swarm.mutant import Mutant, Patch
 
-_is_ready = Cbcast._is_ready
+_lacks = Cbcast._lacks
 _count = Cbcast.count
 
 
-def ready_for_its_own_group(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
+def lacks_of_its_own_group(
+    self: Cbcast, sender: NodeId, message: Message
+) -> Iterator[tuple[GroupId, NodeId, int]]:
     """Counts of other groups are not looked at."""
-    own = {group: clock for group, clock in message.clocks.items() if group == message.group}
-    alone = Timestamped(message.group, message.number, own, message.content)
-    return _is_ready(self, sender, alone)
+    assert isinstance(message, Timestamped)
+    return (lack for lack in _lacks(self, sender, message) if lack[0] == message.group)
 
 
-def ready_at_once(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
-    return True
+def lacks_nothing(
+    self: Cbcast, sender: NodeId, message: Message
+) -> Iterator[tuple[GroupId, NodeId, int]]:
+    return iter(())
 
 
-def ready_without_welcome(self: Cbcast, sender: NodeId, message: Timestamped) -> bool:
+def lacks_no_welcome(
+    self: Cbcast, sender: NodeId, message: Message
+) -> Iterator[tuple[GroupId, NodeId, int]]:
     """Nobody's welcome is waited for: what is not counted yet counts as never meant."""
-    for other, clock in message.clocks.items():
-        if other == EVERYBODY or self.lists.has(other, self.me):
-            done = self.done.get(other, {})
-            for node, count in clock.items():
-                welcomed = other == EVERYBODY or self.lists.is_meant(other, node)
-                if welcomed and done.get(node, 0) < count:
-                    return False
-    return self.done.get(message.group, {}).get(sender, 0) >= message.number - 1
+    for group, node, number in _lacks(self, sender, message):
+        if group == EVERYBODY or node == sender or self.lists.is_meant(group, node):
+            yield group, node, number
 
 
-def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message) -> None:
+def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message) -> Lack:
     """Counts of groups this node is not in are not kept for others."""
     assert isinstance(message, Timestamped)
     mine = {
@@ -40,14 +43,16 @@ def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message)
         for group, clock in message.clocks.items()
         if group == EVERYBODY or self.lists.has(group, self.me)
     }
-    _count(self, sender, Timestamped(message.group, message.number, mine, message.content))
+    number, before = message.number, message.before
+    return _count(self, sender, Timestamped(message.group, number, before, mine, message.content))
 
 
-def count_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Message) -> None:
+def count_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
     """A new member is told only what is new, like everybody else."""
     told = dict(self.told)
-    _count(self, sender, message)
+    counted = _count(self, sender, message)
     self.told = told
+    return counted
 
 
 def changed_since_any(self: Cbcast, group: GroupId) -> Clocks:
@@ -84,19 +89,19 @@ MUTANTS = [
         "causes_not_checked",
         "a message waits for what it names",
         ["causal_order", "fifo_order"],
-        [Patch(Cbcast, "_is_ready", ready_at_once)],
+        [Patch(Cbcast, "_lacks", lacks_nothing)],
     ),
     Mutant(
         "other_groups_not_checked",
         "counts of all groups that a member is in are checked",
         ["causal_order"],
-        [Patch(Cbcast, "_is_ready", ready_for_its_own_group)],
+        [Patch(Cbcast, "_lacks", lacks_of_its_own_group)],
     ),
     Mutant(
         "welcome_not_waited_for",
         "a new member waits until it knows what was not meant for it",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(Cbcast, "_is_ready", ready_without_welcome)],
+        [Patch(Cbcast, "_lacks", lacks_no_welcome)],
     ),
     Mutant(
         "foreign_counts_dropped",

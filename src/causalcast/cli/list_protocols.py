@@ -43,7 +43,11 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
         "name": spec.name,
         "summary": spec.summary,
         "guarantees": spec.guarantees,
-        "needs": {"overlay": spec.needs.overlay, "links": spec.needs.links},
+        "needs": {
+            "overlay": spec.needs.overlay,
+            "links": spec.needs.links,
+            "detector": spec.needs.detector,
+        },
         "restart": spec.restart,
         "cost": spec.cost,
         "offers": spec.offers,

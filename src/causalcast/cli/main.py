@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "swarm": "causalcast.cli.swarm",
     "explore": "causalcast.cli.explore",
     "protocols": "causalcast.cli.list_protocols",
+    "compare": "causalcast.cli.compare",
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",

@@ -50,7 +50,22 @@ class Blueprint:
 
     def messages(self) -> list[list[type[Message]]]:
         """The message classes of a node, layer by layer; their order numbers them on the wire."""
-        return [self.detector.messages, self.overlay.messages, self.protocol.messages]
+        multicast = dict.fromkeys(self.protocol.messages)
+        for hosted in self.hosted():
+            multicast.update(dict.fromkeys(hosted.messages))
+        return [self.detector.messages, self.overlay.messages, list(multicast)]
+
+    def hosted(self) -> list[ProtocolSpec]:
+        """The protocols that this one contains."""
+        contains = self.protocol.contains
+        names = [] if contains is None else contains(self.protocol_options)
+        return [self._find_protocol(name) for name in dict.fromkeys(names)]
+
+    def links_needed(self) -> str:
+        """What links must be: any, reliable or fifo; hosted protocols may need more."""
+        order = ["any", "reliable", "fifo"]
+        specs = [self.protocol, *self.hosted()]
+        return max((spec.needs.links for spec in specs), key=order.index)
 
     def misfit(self) -> str:
         """Why this protocol cannot keep its promises on this overlay; empty if it can."""
@@ -86,13 +101,18 @@ class Blueprint:
             own_seed = f"{seed}/{me}/{layer}"
             return Setup(me, own_seed, options, self.groups, around, inner, newcomer)
 
-        def inner(name: str, options: dict[str, OptionValue], members: list[NodeId]) -> Multicast:
+        def inner(
+            name: str, options: dict[str, object], graph: Topology, groups: Groups
+        ) -> Multicast:
             spec = self._find_protocol(name)
-            graph = {node: [peer for peer in members if peer != node] for node in members}
-            inside = Surroundings(me, Topology(graph), self.groups)
-            settings = spec.settings(dict(options))
+            _check_hosting(spec, graph)
+            try:
+                settings = spec.settings(options)
+            except ValueError as error:
+                raise Misfit(f"{name}: {error}") from None
+            inside = Surroundings(me, graph, groups)
             own_seed = f"{seed}/{me}/inner/{name}"
-            return spec.build(Setup(me, own_seed, settings, self.groups, inside, inner, newcomer))
+            return spec.build(Setup(me, own_seed, settings, groups, inside, inner, newcomer))
 
         detector = self.detector.build(setup("detector", self.detector_options))
         overlay = self.overlay.build(setup("overlay", self.overlay_options))
@@ -107,8 +127,23 @@ class Blueprint:
         someone = next(iter(self.topology.neighbours))
         around = Surroundings(someone, self.topology, self.groups)
 
-        def no_inner(_: str, __: dict[str, OptionValue], ___: list[NodeId]) -> Multicast:
+        def no_inner(_: str, __: dict[str, object], ___: Topology, ____: Groups) -> Multicast:
             raise Misfit("asking what is tolerated builds no protocol")
 
         setup = Setup(someone, seed, self.protocol_options, self.groups, around, no_inner)
         return judge(down, setup)
+
+
+def _check_hosting(spec: ProtocolSpec, graph: Topology) -> None:
+    """Inside another protocol a node comes back as itself, keeps order, and has these links."""
+    name = spec.name
+    if "causal_order" not in spec.guarantees:
+        raise Misfit(f"{name} promises no causal order, so it cannot run inside a zone")
+    if spec.restart != "resume":
+        raise Misfit(f"{name} forgets everything in a crash, so it cannot run inside a zone")
+    if spec.contains is not None:
+        raise Misfit(f"{name} contains protocols itself, so it cannot run inside a zone")
+    if spec.needs.overlay == "tree" or spec.reach is not None:
+        raise Misfit(f"{name} needs a tree with links across nodes, which zones do not have")
+    if spec.needs.overlay == "mesh" and not graph.is_complete():
+        raise Misfit(f"{name} needs links between all nodes of its zone")

@@ -4,7 +4,7 @@ The wire is a contract, so a message says its fields and their types outright in
 them guessed from its constructor; `causalcast.wire.codec` builds the encoder from that.
 """
 
-from typing import ClassVar, final
+from typing import ClassVar, final, get_args, get_origin
 
 from mypy_extensions import mypyc_attr
 
@@ -59,3 +59,32 @@ class Publication:
     def __repr__(self) -> str:
         """Origin and number are what people look for."""
         return f"{self.id >> 32}.{self.id & 0xFFFFFFFF}"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
+class Envelope(Message):
+    """A message around one of an inner protocol, or around what such a protocol carries.
+
+    An inner protocol has publications of its own, with ids that mean nothing outside.
+    """
+
+    __slots__ = ()
+
+    def carried(self) -> list[Publication]:
+        """The publications inside, as applications know them."""
+        raise AssertionError("an envelope must say what is inside")
+
+
+def publications_in(message: Message) -> list[Publication]:
+    """All publications that a message carries, its own and those of messages inside it."""
+    if isinstance(message, Envelope):
+        return message.carried()
+    found: list[Publication] = []
+    for name, kind in type(message).wire.fields.items():
+        if kind is Publication:
+            found.append(getattr(message, name))
+        elif kind is Message:
+            found += publications_in(getattr(message, name))
+        elif get_origin(kind) is list and get_args(kind)[0] is Publication:
+            found += getattr(message, name)
+    return found

@@ -13,7 +13,7 @@ from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
-from causalcast.core.topology import Surroundings
+from causalcast.core.topology import Surroundings, Topology
 
 OptionValue = bool | int | float | str
 
@@ -145,7 +145,7 @@ class Setup:
         options: dict[str, OptionValue],
         groups: Groups,
         topology: Surroundings,
-        build: "Callable[[str, dict[str, OptionValue], list[NodeId]], Multicast]",
+        build: "Callable[[str, dict[str, object], Topology, Groups], Multicast]",
         newcomer: bool = False,
     ) -> None:
         self.me = me
@@ -154,7 +154,7 @@ class Setup:
         self.options = options
         self.groups = groups
         self.topology = topology
-        self.build = build  # an inner protocol by name, for those that contain others
+        self.build = build  # an inner protocol: its name, options, graph and groups
         self.newcomer = newcomer  # comes into a system that runs already, and knows nothing of it
 
     @property
@@ -234,7 +234,7 @@ class ProtocolSpec(LayerSpec):
     another. `rare` names the notes of rare branches: a
     campaign that never saw one of them fails.
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
-    given.
+    given. `contains(options)`: the names of the protocols that it hosts.
     """
 
     def __init__(
@@ -255,6 +255,7 @@ class ProtocolSpec(LayerSpec):
         cost: str = "",
         offers: Sequence[str] = (),
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
+        contains: Callable[[dict[str, OptionValue]], list[str]] | None = None,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -270,6 +271,7 @@ class ProtocolSpec(LayerSpec):
         self.cost = cost
         self.offers = list(offers)
         self.reach = reach
+        self.contains = contains
 
 
 @final

@@ -1,5 +1,6 @@
 """The overlay's graph at the start, and the part of it that a node may know."""
 
+from collections.abc import Callable
 from typing import final
 
 from causalcast.core.groups import Groups
@@ -14,6 +15,13 @@ class Topology:
         self.neighbours = neighbours
         self._parents: dict[NodeId, NodeId] = {}  # as a tree hangs from its first node
         self._below: dict[GroupId, tuple[Groups, dict[NodeId, int]]] = {}
+        self._made: dict[str, object] = {}  # from the whole graph, for all who ask
+
+    def once(self, name: str, make: "Callable[[Topology], object]") -> object:
+        """What `make` makes of the graph; made once under each name."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        return self._made[name]
 
     def is_tree(self) -> bool:
         """Connected and without a cycle."""
@@ -122,6 +130,10 @@ class Surroundings:
                 for node in inside
             }
         )
+
+    def once(self, name: str, make: Callable[[Topology], object]) -> object:
+        """Something that follows from the whole graph alone, and so is the same for all nodes."""
+        return self._topology.once(name, make)
 
     def behind(self, peer: NodeId, group: GroupId) -> bool:
         """Whether a member of `group` is `peer` or lies beyond it, seen from me, on a tree."""

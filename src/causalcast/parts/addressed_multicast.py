@@ -17,6 +17,7 @@ from causalcast.core.spec import Setup
 from causalcast.parts import member_lists, reliable_links
 from causalcast.parts.member_lists import Joined, Left, MemberLists, Welcome
 from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
+from causalcast.parts.waiting_room import Entry, Lack, WaitingRoom
 
 
 class Published(Message):
@@ -50,7 +51,7 @@ class AddressedMulticast(Multicast):
         self.everybody = setup.topology.everybody()
         self.links = ReliableLinks(setup)
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
-        self.waiting: list[tuple[NodeId, Message]] = []
+        self.waiting = WaitingRoom()
 
     # What a protocol decides. Its messages are those it sends to several nodes.
 
@@ -62,12 +63,17 @@ class AddressedMulticast(Multicast):
         """What is inside one of its messages; none if it is something else."""
         raise AssertionError("a protocol must know its messages")
 
-    def missing(self, sender: NodeId, message: Message) -> list[MessageId]:
-        """What it waits for, as far as ids are known (`NO_MESSAGE` where not); empty if ready."""
+    def lack(self, sender: NodeId, message: Message) -> Lack | None:
+        """One thing that it has to wait for; none if it is ready."""
         raise AssertionError("a protocol must say when a message is ready")
 
-    def count(self, sender: NodeId, message: Message) -> None:
-        """A message of another node is ready and counts as delivered from now on."""
+    def missing(self, sender: NodeId, message: Message) -> list[MessageId]:
+        """All it waits for, as far as ids are known (`NO_MESSAGE` where not); empty if ready."""
+        raise AssertionError("a protocol must say what a message waits for")
+
+    def count(self, sender: NodeId, message: Message) -> Lack:
+        """A message of another node is ready and counts from now on; of what there is more."""
+        raise AssertionError("a protocol must count what is ready")
 
     def count_sent(self, message: Message) -> None:
         """A message of this node was sent."""
@@ -123,7 +129,7 @@ class AddressedMulticast(Multicast):
         self.links.on_neighbour_down(peer, out)
 
     def explain(self, message: MessageId) -> list[MessageId]:
-        for sender, waiting in self.waiting:
+        for sender, waiting in self.waiting.entries():
             content = self.content_of(waiting)
             if isinstance(content, Published) and content.publication.id == message:
                 causes = self.missing(sender, waiting)
@@ -131,7 +137,7 @@ class AddressedMulticast(Multicast):
         return []
 
     def state_size(self) -> int:
-        return len(self.waiting) + self.lists.size() + self.links.size()
+        return self.waiting.size() + self.lists.size() + self.links.size()
 
     # After a restart. Deliveries and welcomes stand in the same entries as what led to them, so
     # nothing is said again.
@@ -158,11 +164,12 @@ class AddressedMulticast(Multicast):
             if self._take(record.sender, record.content):
                 self.pass_ready()
         elif isinstance(record, Waiting):
-            self.waiting.append((record.sender, record.message))
+            self.waiting.enter(record.sender, record.message)
 
     def shared_snapshot(self) -> list[Message]:
         """Records of what stands here; a protocol puts its own before them."""
-        waiting: list[Message] = [Waiting(sender, message) for sender, message in self.waiting]
+        entries = self.waiting.entries()
+        waiting: list[Message] = [Waiting(sender, message) for sender, message in entries]
         return [*waiting, *self.lists.snapshot(), *self.links.snapshot()]
 
     # Sending and delivering
@@ -180,7 +187,7 @@ class AddressedMulticast(Multicast):
             return True
         if self.content_of(taken) is None or not self.is_for_me(sender, taken):
             return False
-        self.waiting.append((sender, taken))
+        self.waiting.enter(sender, taken)
         return True
 
     def pass_on(self, out: Outbox, arrived: Message | None = None) -> None:
@@ -196,32 +203,32 @@ class AddressedMulticast(Multicast):
                 published = self.published_to(content.group)
                 self.links.send([sender], Welcome(content.group, content.time, published), out)
 
-    def pass_ready(self) -> list[tuple[NodeId, Message]]:
+    def pass_ready(self) -> list[Entry]:
         """Count whatever waits for nothing any more, causes before effects."""
-        passed: list[tuple[NodeId, Message]] = []
-        found = True
-        while found:
-            found = False
-            for entry in self.waiting:
-                if not self.missing(entry[0], entry[1]):
-                    self.waiting.remove(entry)
-                    self._pass(entry[0], entry[1])
-                    passed.append(entry)
-                    found = True
-                    break
-        return passed
+        passed: list[Entry] = []
+        while True:
+            entry = self.waiting.next()
+            if entry is None:
+                return passed
+            lack = self.lack(entry[0], entry[1])
+            if lack is None:
+                self.waiting.wake(self._pass(entry[0], entry[1]))
+                passed.append(entry)
+            else:
+                self.waiting.wait(lack, entry)
 
-    def _pass(self, sender: NodeId, message: Message) -> None:
-        self.count(sender, message)
+    def _pass(self, sender: NodeId, message: Message) -> Lack:
+        counted = self.count(sender, message)
         content = self.content_of(message)
         if isinstance(content, Joined):
             self.lists.on_joined(sender, content)
         elif isinstance(content, Left):
             self.lists.on_left(sender, content)
+        return counted
 
     def _tell_if_held(self, sender: NodeId, message: Message, out: Outbox) -> None:
         content = self.content_of(message)
-        if isinstance(content, Published) and (sender, message) in self.waiting:
+        if isinstance(content, Published) and self.lack(sender, message) is not None:
             cause = self.missing(sender, message)[0]
             reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""
             out.hold(content.publication.id, cause, reason)
@@ -229,7 +236,7 @@ class AddressedMulticast(Multicast):
 
 def nothing_waits(multicast: Multicast) -> bool:
     assert isinstance(multicast, AddressedMulticast)
-    return not multicast.waiting
+    return multicast.waiting.size() == 0
 
 
 def nothing_is_kept(multicast: Multicast) -> bool:

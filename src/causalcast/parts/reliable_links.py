@@ -113,12 +113,14 @@ class Direction:
 class ReliableLinks:
     """Both directions to every peer."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, peers: list[NodeId] | None = None) -> None:
+        """To everybody, or only to these `peers`."""
         self.me = setup.me
         self.repeat_after = setup.number("repeat_after")
         self.acknowledge_after = setup.number("acknowledge_after")
         self.window = setup.number("window")
-        self.peers = {peer: Direction() for peer in setup.topology.everybody() if peer != setup.me}
+        others = setup.topology.everybody() if peers is None else peers
+        self.peers = {peer: Direction() for peer in others if peer != setup.me}
 
     # What the owner calls
 

@@ -126,6 +126,6 @@ SPEC = ProtocolSpec(
     invariants=stamped_broadcast.INVARIANTS,
     at_rest=stamped_broadcast.AT_REST,
     rare=["reliable_sending.caught_up"],
-    cost="one entry per slot that differs from the last copy on the link: 0 to n - 1",
+    cost="one entry per slot that changed on the link: 0 to n - 1 of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -61,6 +61,6 @@ SPEC = ProtocolSpec(
     invariants=stamped_broadcast.INVARIANTS,
     at_rest=stamped_broadcast.AT_REST,
     rare=stamped_broadcast.RARE,
-    cost="one entry per origin heard of: up to n - 1 entries of 2 to 10 bytes",
+    cost="one entry per origin heard of: 0 to n - 1 of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -402,9 +402,9 @@ class Scenario:
         reason = self.blueprint.misfit()
         if reason:
             raise ConfigError(f"{self.where}: overlay: {reason}")
-        needs = self.blueprint.protocol.needs
+        links = self.blueprint.links_needed()
         name = self.blueprint.protocol.name
-        if needs.links != "any" and self.network.loss > 0:
+        if links != "any" and self.network.loss > 0:
             raise ConfigError(
                 f"{self.where}: network.loss = {self.network.loss:g}: expected 0, "
                 f"{name} needs reliable links"
@@ -412,7 +412,7 @@ class Scenario:
         if not self.blueprint.overlay.static and not self.network.fifo:
             overlay = self.blueprint.overlay.name
             raise ConfigError(f"{self.where}: network.fifo = false: {overlay} needs FIFO links")
-        if needs.links == "fifo" and not self.network.fifo:
+        if links == "fifo" and not self.network.fifo:
             raise ConfigError(f"{self.where}: network.fifo = false: {name} needs FIFO links")
 
 

@@ -129,7 +129,7 @@ class Draw:
         edges = [
             [order[self.rng.randrange(max(0, n - 3), n)], order[n]] for n in range(1, self.nodes)
         ]
-        if self.overlay == "mesh":
+        if self.overlay == "mesh" or self._links_all():
             return [[a, b] for a in range(self.nodes) for b in range(a + 1, self.nodes)]
         if self.overlay == "tree":
             return edges
@@ -138,6 +138,11 @@ class Draw:
             if [a, b] not in edges and [b, a] not in edges:
                 edges.append([a, b])
         return edges
+
+    def _links_all(self) -> bool:
+        """Whether all nodes are linked; protocols in zones need many links to show all they do."""
+        hosts = self.overlay == "static" and self.spec.contains is not None
+        return hosts and self.rng.random() < 0.6
 
     def _shaped_tree(self) -> list[list[int]]:
         """A line, a star or a binary tree, its nodes in any order; now and then a large one."""

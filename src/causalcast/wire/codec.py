@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
-from causalcast.core.message import Message, Publication
+from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import WireError
 from causalcast.wire.framing import LENGTH_BYTES
 
@@ -135,6 +135,8 @@ class Codec:
         carried = " + ".join(field.publications for field in fields if field.publications)
         self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
+        if issubclass(message_class, Envelope):
+            carried = "m.carried()"
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)

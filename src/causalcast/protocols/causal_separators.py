@@ -1,0 +1,570 @@
+"""Causal separators: zones that run protocols of their own, joined by servers.
+
+L. Rodrigues, P. Veríssimo, "Causal separators for large-scale multicast communication", 1995;
+S. Johnson, F. Jahanian, J. Shah, "The inter-group router approach to scalable group composition",
+1999 (pairs of servers); R. Baldoni, R. Friedman, R. van Renesse, "The hierarchical daisy
+architecture for causal delivery", 1997; R. de Juan-Marín and others, "Parallel interconnection of
+broadcast systems with multiple FIFO channels", 2009; as told by de Juan-Marín et al., "Scalability
+approaches for causal multicast: a survey", 2016, section 3.4.
+
+The nodes are divided into zones. Inside a zone any causal protocol runs, with clocks no larger than
+the zone. A server delivers what its zone delivers and brings it to its partner in the next zone,
+who publishes it there as its own. Causes reach a server before their effects, so they cross before
+them; and what one server publishes is delivered in that order: so no history crosses. The zones
+form a tree; a second way between two zones would let effects overtake their causes.
+
+A publication whose group has members in its origin's zone alone stays there.
+
+Where we differ from the papers, and why
+- Servers may crash and come back, or not: `parts/zone_crossing.py` lets several servers of a zone
+  share the load and do one another's part. With several, a unit names what travels beside it.
+- Links between servers are made reliable and in order by `parts/reliable_links.py`.
+- Everybody in a zone gets everything that comes into it, and hands to its application what is for
+  its groups; zones and joints are given at the start and do not change.
+- Who joins a group tells all zones, in order with publications: whoever publishes to the group
+  after that knows that it has a member elsewhere. Groups that once left a zone stay global.
+"""
+
+from causalcast.core import (
+    CAUSAL_WHEN_ALL_ARE_BACK,
+    GroupId,
+    Groups,
+    LinkId,
+    Message,
+    MessageId,
+    Misfit,
+    Multicast,
+    Needs,
+    NodeId,
+    Option,
+    Outbox,
+    ProtocolSpec,
+    Publication,
+    Setup,
+    Wire,
+    message_id,
+)
+from causalcast.core.ids import NO_MESSAGE
+from causalcast.core.spec import OptionValue
+from causalcast.core.topology import Topology
+from causalcast.parts import hosted_zone, reliable_links, zone_crossing
+from causalcast.parts.hosted_zone import HostedZone, InZone, Numbered, ZoneRecord
+from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.parts.zone_crossing import Arrivals, Carry, Crossing, ZoneCrossing
+from causalcast.parts.zone_map import (
+    DAISY,
+    PAIRS,
+    Zone,
+    ZoneMap,
+    parse_joints,
+    parse_protocol,
+    parse_zones,
+    pieces,
+)
+from causalcast.parts.zone_unit import NOWHERE, Unit, unpacked
+
+TELL = "causal_separators.tell"
+SETTLE = "causal_separators.settle"
+
+
+class Entered(Message):
+    """Record: this unit was delivered in a zone, for the first time at this node."""
+
+    wire = Wire("causal_separators.entered", zone=int, unit=bytes)
+
+    def __init__(self, zone: int, unit: bytes) -> None:
+        self.zone = zone
+        self.unit = unit
+
+
+class Standing(Message):
+    """Record of a snapshot: own units, what was delivered, and in which zones groups have been."""
+
+    wire = Wire(
+        "causal_separators.standing",
+        units=int,
+        joins=int,
+        seen=dict[NodeId, int],
+        zones=dict[GroupId, list[int]],
+    )
+
+    def __init__(
+        self, units: int, joins: int, seen: VectorClock, zones: dict[GroupId, list[int]]
+    ) -> None:
+        self.units = units
+        self.joins = joins
+        self.seen = seen
+        self.zones = zones
+
+
+class CausalSeparators(Multicast):
+    """The zones a node is in, the joints it serves at, and what was delivered."""
+
+    def __init__(self, setup: Setup, zone_map: ZoneMap) -> None:
+        self.me = setup.me
+        self.home = zone_map.home[setup.me]
+        self._home_of = zone_map.home
+        self.zones = {
+            number: _hosted(setup, zone_map, number) for number in zone_map.zones_of(setup.me)
+        }
+        self.crossings = _crossings(setup, zone_map)
+        partners = [peer for c in self.crossings for peer in [*c.partners, *c.servers]]
+        self.links = ReliableLinks(setup, list(dict.fromkeys(partners)))
+        self.tell_after = setup.number("acknowledge_after")
+        self.settle_after = setup.number("repeat_after")
+        self.linked: dict[NodeId, None] = {}
+        self.suspected: dict[NodeId, None] = {}
+        self.units = 0  # that began here
+        self.joins = 0  # of these
+        self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
+        # In which zones each group has or had members.
+        self.group_zones: dict[GroupId, dict[int, None]] = {}
+        for number in range(len(setup.groups.names)):
+            members = setup.groups.members_of(GroupId(number))
+            self.group_zones[GroupId(number)] = dict.fromkeys(self._home_of[m] for m in members)
+
+    # What the application does
+
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        local = all(zone == self.home for zone in self.group_zones.get(publication.group, {}))
+        self._begin(Unit(self.me, self.units + 1, NOWHERE, local, False, publication), out)
+
+    def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        if self.home not in self.group_zones.get(group, {}):
+            last = message_id(self.me, self.units - self.joins)
+            news = Publication(last, group, b"")
+            self._begin(Unit(self.me, self.units + 1, NOWHERE, False, True, news), out)
+
+    def _begin(self, unit: Unit, out: Outbox) -> None:
+        self._bring_in(self.zones[self.home], unit, out)
+
+    # Zones
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        if isinstance(message, InZone):
+            zone = self.zones.get(message.zone)
+            if zone is None or sender not in zone.neighbours:
+                out.note("causal_separators.stray", sender)
+                return
+            self._pass_on(zone, zone.on_message(sender, message.message, out), out)
+        else:
+            for content in self.links.on_message(sender, message, out):
+                self._on_content(sender, content, out)
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        for zone in self.zones.values():
+            if zone.has_timer(name):
+                self._pass_on(zone, zone.on_timer(name, subject, out), out)
+                return
+        if name == TELL:
+            self._tell_arrivals(out)
+        elif name == SETTLE:
+            self._doubt_whom_no_link_leads_to(out)
+        else:
+            self.links.on_timer(name, subject, out)
+
+    def on_start(self, out: Outbox) -> None:
+        for zone in self.zones.values():
+            self._pass_on(zone, zone.on_start(out), out)
+        self._settle(out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        for zone in self.zones.values():
+            if peer in zone.neighbours:
+                self._pass_on(zone, zone.on_neighbour_up(peer, link, newborn, out), out)
+        self.links.on_neighbour_up(peer, out)
+        self.linked[peer] = None
+        self._doubt(peer, peer in self.suspected, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        for zone in self.zones.values():
+            if peer in zone.neighbours:
+                self._pass_on(zone, zone.on_neighbour_down(peer, link, out), out)
+        self.links.on_neighbour_down(peer, out)
+        self.linked.pop(peer, None)
+        self._doubt(peer, True, out)
+
+    def _bring_in(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
+        """Publish a unit in a zone; this node delivers it at once."""
+        self._pass_on(zone, zone.publish(unit, out), out)
+
+    def _pass_on(self, zone: HostedZone, delivered: list[Unit], out: Outbox) -> None:
+        """Deliver what a zone delivered, and bring it to the zones beyond."""
+        for unit in delivered:
+            if self._was_seen(unit):
+                if unit.via != NOWHERE and not unit.joined:
+                    out.duplicate(unit.id())
+                continue
+            out.persist(Entered(zone.number, unit.packed()))
+            self._count(zone.number, unit)
+            if any(crossing.has_news(self.seen) for crossing in self.crossings):
+                out.start_timer(TELL, self.tell_after)
+            if not unit.joined:
+                out.deliver(unit.publication)
+            if not unit.local:
+                self._bring_beyond(zone, unit, out)
+        self._bring_in_what_waited(out)
+
+    def _bring_beyond(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
+        for other in self.zones.values():
+            if other is not zone:
+                self._bring_in(other, unit.entering(zone.number), out)
+        for crossing in self.crossings:
+            if crossing.here == zone.number and crossing.there != unit.via:
+                crossing.leave(unit)
+                self._send(crossing, crossing.places, out)
+
+    def _count(self, zone: int, unit: Unit) -> None:
+        """A unit is delivered here, now or before a restart."""
+        self.seen[unit.origin] = unit.number
+        if unit.joined:
+            zones = self.group_zones.setdefault(unit.publication.group, {})
+            zones[self._home_of.get(unit.origin, NOWHERE)] = None
+        if unit.origin == self.me:
+            self.units = unit.number
+            self.joins += unit.joined
+        for crossing in self.crossings:
+            if crossing.here == zone and crossing.there == unit.via:
+                crossing.count(unit)
+
+    def _was_seen(self, unit: Unit) -> bool:
+        return unit.number <= self.seen.get(unit.origin, 0)
+
+    # Joints
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        self.suspected[peer] = None
+        self._doubt(peer, True, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        self.suspected.pop(peer, None)
+        if peer in self.linked:
+            self._doubt(peer, False, out)
+
+    def _settle(self, out: Outbox) -> None:
+        """Give others time to link before they are doubted: nobody says who has long been gone."""
+        if self.crossings:
+            out.start_timer(SETTLE, self.settle_after)
+
+    def _doubt_whom_no_link_leads_to(self, out: Outbox) -> None:
+        for peer in self.links.peers:
+            if peer not in self.linked:
+                self._doubt(peer, True, out)
+
+    def _doubt(self, peer: NodeId, doubted: bool, out: Outbox) -> None:
+        for crossing in self.crossings:
+            if crossing.doubt(peer, doubted):
+                self._send(crossing, 0, out)
+
+    def _send(self, crossing: ZoneCrossing, at_least: int, out: Outbox) -> None:
+        """Bring across what is to be, of units from this place on."""
+        crossing.drop_carried(self.seen)
+        while True:
+            sending = crossing.next_sending(at_least)
+            if sending is None:
+                return
+            if sending.instead:
+                out.note("causal_separators.instead_of_another", sending.to)
+            self.links.send([sending.to], sending.content, out)
+            crossing.mark_sent(sending.to, sending.content)
+
+    def _on_content(self, sender: NodeId, content: Message, out: Outbox) -> None:
+        crossing = self._crossing_with(sender, content)
+        if crossing is None:
+            out.note("causal_separators.stray", sender)
+        elif isinstance(content, Arrivals):
+            crossing.on_arrivals(sender, content)
+        elif isinstance(content, Carry):
+            crossing.on_carry(sender, content)
+            self._send(crossing, crossing.places + 1, out)
+        else:
+            assert isinstance(content, Crossing)
+            crossing.arrive(sender, content)
+            self._bring_in_what_waited(out)
+            self._tell_if_held(crossing, sender, content, out)
+
+    def _bring_in_what_waited(self, out: Outbox) -> None:
+        """Publish in this zone what came across, as soon as what it names was delivered here."""
+        for crossing in self.crossings:
+            while True:
+                found = crossing.ready(self.seen)
+                if found is None:
+                    break
+                unit = unpacked(found.unit)
+                if self._was_seen(unit):
+                    out.note("causal_separators.crossed_twice", unit.origin)
+                    continue
+                if found.after and not unit.joined:
+                    out.release(unit.id())
+                self._bring_in(self.zones[crossing.here], unit.entering(crossing.there), out)
+
+    def _tell_if_held(
+        self, crossing: ZoneCrossing, sender: NodeId, content: Crossing, out: Outbox
+    ) -> None:
+        if crossing.waits(content):
+            out.note("causal_separators.waited_for_another", sender)
+            for publication in content.carried():
+                out.hold(publication.id, NO_MESSAGE, "what another server brings")
+
+    def _tell_arrivals(self, out: Outbox) -> None:
+        for crossing in self.crossings:
+            if crossing.has_news(self.seen):
+                self.links.send(crossing.partners, Arrivals(crossing.news(self.seen)), out)
+
+    def _crossing_with(self, peer: NodeId, content: Message) -> ZoneCrossing | None:
+        """The joint that something from this server belongs to; none for what makes no sense."""
+        if isinstance(content, Crossing):
+            try:
+                unpacked(content.unit)
+            except (IndexError, ValueError):
+                return None
+        for crossing in self.crossings:
+            if isinstance(content, Carry):
+                if peer in crossing.servers and content.to in crossing.partners:
+                    return crossing
+            elif isinstance(content, (Crossing, Arrivals)) and peer in crossing.partners:
+                return crossing
+        return None
+
+    # After a restart. What was brought into zones, sent and delivered stands in the same entries as
+    # what led to it, so nothing is done again.
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        inside: dict[int, list[Message]] = {number: [] for number in self.zones}
+        for record in records:
+            if isinstance(record, ZoneRecord):
+                inside[record.zone].append(record.record)
+            else:
+                self._restore(record)
+        for number, zone in self.zones.items():
+            self._pass_on(zone, zone.on_recover(inside[number], out), out)
+        for crossing in self.crossings:
+            self._send(crossing, 0, out)
+        self._settle(out)
+        if any(crossing.has_news(self.seen) for crossing in self.crossings):
+            out.start_timer(TELL, self.tell_after)
+
+    def _restore(self, record: Message) -> None:
+        self.links.restore(record)
+        if isinstance(record, Numbered):
+            self.zones[record.zone].published = record.published
+        elif isinstance(record, Entered):
+            self._restore_unit(record)
+        elif isinstance(record, Sent):
+            self._restore_sent(record)
+        elif isinstance(record, Taken):
+            self._restore_taken(record)
+        elif isinstance(record, Standing):
+            self.units, self.joins = record.units, record.joins
+            self.seen = dict(record.seen)
+            self.group_zones = {g: dict.fromkeys(zones) for g, zones in record.zones.items()}
+        elif isinstance(
+            record, (zone_crossing.JointState, zone_crossing.KeptUnit, zone_crossing.WaitingUnit)
+        ):
+            for crossing in self.crossings:
+                if crossing.there == record.there:
+                    crossing.restore(record)
+
+    def _restore_unit(self, entered: Entered) -> None:
+        unit = unpacked(entered.unit)
+        self._count(entered.zone, unit)
+        for crossing in self.crossings:
+            if crossing.here == entered.zone and crossing.there != unit.via and not unit.local:
+                crossing.leave(unit)
+        self._drop_what_was_brought_in()
+
+    def _restore_sent(self, sent: Sent) -> None:
+        for peer in sent.to:
+            crossing = self._crossing_with(peer, sent.content)
+            if crossing is not None and isinstance(sent.content, Arrivals):
+                crossing.told.update(sent.content.counts)
+            elif crossing is not None:
+                crossing.mark_sent(peer, sent.content)
+
+    def _restore_taken(self, taken: Taken) -> None:
+        crossing = self._crossing_with(taken.sender, taken.content)
+        if crossing is None:
+            return
+        if isinstance(taken.content, Arrivals):
+            crossing.on_arrivals(taken.sender, taken.content)
+        elif isinstance(taken.content, Carry):
+            crossing.on_carry(taken.sender, taken.content)
+        else:
+            assert isinstance(taken.content, Crossing)
+            crossing.arrive(taken.sender, taken.content)
+            self._drop_what_was_brought_in()
+
+    def _drop_what_was_brought_in(self) -> None:
+        for crossing in self.crossings:
+            while crossing.ready(self.seen) is not None:
+                pass
+
+    def snapshot(self) -> list[Message] | None:
+        zones = {group: list(zones) for group, zones in self.group_zones.items()}
+        records: list[Message] = [Standing(self.units, self.joins, dict(self.seen), zones)]
+        for zone in self.zones.values():
+            inside = zone.snapshot()
+            if inside is None:
+                return None
+            records += inside
+        for crossing in self.crossings:
+            records += crossing.snapshot()
+        return records + self.links.snapshot()
+
+    # For people
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        return []  # what is missing has a name inside its zone only; see `reasons`
+
+    def reasons(self, message: MessageId) -> list[str]:
+        found = [why for zone in self.zones.values() for why in zone.reasons(message)]
+        for crossing in self.crossings:
+            for (sender, _), queue in crossing.waiting.items():
+                for waiting in queue.values():
+                    if any(publication.id == message for publication in waiting.carried()):
+                        found.append(f"came through {sender}; waits for what other servers bring")
+        return found
+
+    def state_size(self) -> int:
+        inside = sum(zone.automaton.state_size() for zone in self.zones.values())
+        kept = sum(len(crossing.kept) for crossing in self.crossings)
+        return inside + kept + len(self.seen) + self.links.size()
+
+
+def _hosted(setup: Setup, zone_map: ZoneMap, number: int) -> HostedZone:
+    zone = zone_map.zones[number]
+    graph = zone_map.graph_of(number)
+    groups = Groups({f"zone{number}": zone.members})
+    automaton = setup.build(zone.protocol, zone.options, graph, groups)
+    return HostedZone(number, setup.me, automaton, graph.neighbours[setup.me])
+
+
+def _crossings(setup: Setup, zone_map: ZoneMap) -> list[ZoneCrossing]:
+    """The joints that this node is a server of, except those of a hub, which need no link."""
+    return [
+        ZoneCrossing(setup.me, here, joint)
+        for joint in zone_map.joints
+        for here in joint.zones
+        if setup.me in joint.servers[here] and setup.me not in joint.servers[joint.other(here)]
+    ]
+
+
+def build(setup: Setup) -> CausalSeparators:
+    def draw(graph: Topology) -> ZoneMap:
+        return _map(setup, graph)
+
+    names = ("form", "zones", "zone_size", "joints", "servers", "inside", "between")
+    options = [setup.options[name] for name in names]
+    zone_map = setup.topology.once(f"causal_separators {options}", draw)
+    assert isinstance(zone_map, ZoneMap)
+    return CausalSeparators(setup, zone_map)
+
+
+def _map(setup: Setup, graph: Topology) -> ZoneMap:
+    """The zones and joints that the options ask for."""
+    given = setup.text("zones")
+    lists = parse_zones(given) if given else pieces(graph, setup.number("zone_size"))
+    inside = [parse_protocol(text) for text in setup.text("inside").split(",")]
+    zones = [Zone(*inside[n % len(inside)], members) for n, members in enumerate(lists)]
+    zone_map = ZoneMap(graph, zones)
+    servers, joints = setup.number("servers"), setup.text("joints")
+    if setup.text("form") == DAISY:
+        if joints:
+            raise Misfit("joints: a daisy has a hub that joins all zones")
+        zone_map.join_by_hub(*parse_protocol(setup.text("between")))
+    elif joints:
+        zone_map.join_pairs(parse_joints(joints), servers)
+    elif given:
+        zone_map.join_pairs(None, servers)
+    else:
+        zone_map.join_spanning(servers)
+    return zone_map
+
+
+def contains(options: dict[str, OptionValue]) -> list[str]:
+    """The protocols of the zones."""
+    inside, between = options["inside"], options["between"]
+    assert isinstance(inside, str) and isinstance(between, str)
+    texts = inside.split(",")
+    if options["form"] == DAISY:
+        texts.append(between)
+    return [words[0] for words in (text.split() for text in texts) if words]
+
+
+def tolerates(down: list[NodeId], setup: Setup) -> bool:
+    return True  # any number may be away; they catch up when they are back
+
+
+def nothing_waits(multicast: Multicast) -> bool:
+    assert isinstance(multicast, CausalSeparators)
+    return not any(crossing.waiting for crossing in multicast.crossings)
+
+
+def nothing_is_kept(multicast: Multicast) -> bool:
+    assert isinstance(multicast, CausalSeparators)
+    kept = any(crossing.kept for crossing in multicast.crossings)
+    return not kept and multicast.links.kept() == 0
+
+
+SPEC = ProtocolSpec(
+    name="causal_separators",
+    summary="Zones with causal protocols of their own, joined by servers (Rodrigues, Veríssimo).",
+    build=build,
+    messages=[
+        Entered,
+        Standing,
+        *hosted_zone.MESSAGES,
+        *zone_crossing.MESSAGES,
+        *reliable_links.MESSAGES,
+    ],
+    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
+    options=[
+        Option(
+            "form",
+            PAIRS,
+            "how zones are joined: linked servers, or one node of each zone in a zone of servers",
+            choices=[PAIRS, DAISY],
+        ),
+        Option("zones", "", "the nodes of each zone, such as '0-3; 4-7'; by themselves if empty"),
+        Option(
+            "zone_size",
+            4,
+            # Small zones, as the survey advises (section 3.4): clocks and packets stay small.
+            "how many nodes a zone has at most, where zones are not given",
+            least=1,
+        ),
+        Option(
+            "joints",
+            "",
+            "which zones are joined, such as '0-1 1-2'; if empty, all given ones that are linked",
+        ),
+        Option(
+            "servers",
+            2,
+            # The least that lets one take the place of another.
+            "how many servers of a zone stand side by side at each joint, at most",
+            least=1,
+        ),
+        Option(
+            "inside",
+            "vector_clock_broadcast",
+            "the protocols of the zones, in turn, such as 'psync, first_generation window=50'",
+        ),
+        Option("between", "compaction_multicast", "the protocol of the servers' zone of a daisy"),
+        *reliable_links.OPTIONS,
+    ],
+    needs=Needs(overlay="static", detector=True),
+    restart="resume",
+    tolerates=tolerates,
+    at_rest=[nothing_waits, nothing_is_kept],
+    rare=[
+        "causal_separators.instead_of_another",
+        "causal_separators.crossed_twice",
+        "causal_separators.waited_for_another",
+        *reliable_links.RARE,
+    ],
+    cost="that of the zone's protocol with the zone's nodes for n, and 7 to 25 bytes",
+    offers=["explain"],
+    contains=contains,
+)

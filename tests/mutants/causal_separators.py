@@ -1,0 +1,180 @@
+"""Planted bugs of `causal_separators`: hosting, crossing from zone to zone, taking over, scope."""
+
+from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
+from causalcast.parts.hosted_zone import HostedZone
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.parts.zone_crossing import Crossing, ZoneCrossing
+from causalcast.parts.zone_unit import NOWHERE, Unit
+from causalcast.protocols.causal_separators import CausalSeparators
+from causalcast.swarm.mutant import Mutant, Patch
+
+_named = ZoneCrossing._named
+_restore = CausalSeparators._restore_unit
+_publish = HostedZone.publish
+_snapshot = ZoneCrossing.snapshot
+
+
+def nothing_named(self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int) -> VectorClock:
+    return {}
+
+
+def only_other_channels_named(
+    self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int
+) -> VectorClock:
+    """Not what came from the other zone through another server."""
+    arrived, self.arrived = self.arrived, {}
+    named = _named(self, carrier, partner, place)
+    self.arrived = arrived
+    return named
+
+
+def named_not_waited_for(self: ZoneCrossing, seen: VectorClock) -> Crossing | None:
+    for way, queue in self.waiting.items():
+        first = queue.pop(min(queue))
+        if not queue:
+            del self.waiting[way]
+        return first
+    return None
+
+
+def sent_is_enough(self: ZoneCrossing, place: int) -> None:
+    """Forget what was sent to anybody, though another server may have to bring it."""
+    if self.kept[place].sent:
+        del self.kept[place]
+
+
+def delivered_again(self: CausalSeparators, unit: Unit) -> bool:
+    """A unit that a second server brings is taken for new."""
+    return unit.origin == self.me and unit.number <= self.seen.get(unit.origin, 0)
+
+
+def everything_is_local(self: CausalSeparators, publication: Publication, out: Outbox) -> None:
+    """Where the own zone has members, nobody else is thought of."""
+    local = self.home in self.group_zones.get(publication.group, {})
+    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, False, publication), out)
+
+
+def joins_not_told(self: CausalSeparators, group: GroupId, out: Outbox) -> None:
+    pass
+
+
+def sent_back(self: CausalSeparators, zone: HostedZone, unit: Unit, out: Outbox) -> None:
+    """What came across is not brought on to further zones."""
+    if unit.via == NOWHERE:
+        for crossing in self.crossings:
+            if crossing.here == zone.number:
+                crossing.leave(unit)
+                self._send(crossing, crossing.places, out)
+
+
+def numbers_start_again(self: HostedZone, unit: Unit, out: Outbox) -> list[Unit]:
+    """How many units a node brought into a zone does not survive a restart."""
+    records = len(out.records)
+    found = _publish(self, unit, out)
+    del out.records[records]
+    return found
+
+
+def kept_not_restored(self: CausalSeparators, entered: Message) -> None:
+    """After a restart a server has nothing to bring across for others."""
+    _restore(self, entered)  # type: ignore[arg-type]
+    for crossing in self.crossings:
+        crossing.kept = {}
+
+
+def snapshot_without_waiting(self: ZoneCrossing) -> list[Message]:
+    waiting, self.waiting = self.waiting, {}
+    records = _snapshot(self)
+    self.waiting = waiting
+    return records
+
+
+def requests_forgotten(self: ZoneCrossing, lead: NodeId, carry: Message) -> None:
+    """A server does not carry what the lead asks it to."""
+
+
+def not_forgotten(self: ZoneCrossing, place: int) -> None:
+    """Everything is kept for ever."""
+
+
+MUTANTS = [
+    Mutant(
+        "nothing_named",
+        "a unit names what travels beside it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "_named", nothing_named)],
+    ),
+    Mutant(
+        "other_zone_not_named",
+        "… and what the lead had from the other zone",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "_named", only_other_channels_named)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "named_not_waited_for",
+        "what is named is delivered in a zone before the unit is published there",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "ready", named_not_waited_for)],
+    ),
+    Mutant(
+        "requests_forgotten",
+        "servers carry what the lead asks them to",
+        ["agreement"],
+        [Patch(ZoneCrossing, "on_carry", requests_forgotten)],
+    ),
+    Mutant(
+        "forgotten_too_soon",
+        "a unit is kept until every server at the other side has it",
+        ["agreement", "causal_order", "fifo_order", "at_rest"],
+        [Patch(ZoneCrossing, "_forget_if_there", sent_is_enough)],
+    ),
+    Mutant(
+        "never_forgotten",
+        "what every server has is forgotten",
+        ["at_rest"],
+        [Patch(ZoneCrossing, "_forget_if_there", not_forgotten)],
+    ),
+    Mutant(
+        "brought_twice_delivered_twice",
+        "a unit that two servers bring is delivered once",
+        ["no_duplication"],
+        [Patch(CausalSeparators, "_was_seen", delivered_again)],
+    ),
+    Mutant(
+        "local_too_often",
+        "a publication stays in its zone only if all members are there",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(CausalSeparators, "on_publish", everything_is_local)],
+    ),
+    Mutant(
+        "joins_not_told",
+        "who joins tells all zones",
+        ["agreement"],
+        [Patch(CausalSeparators, "on_join_group", joins_not_told)],
+    ),
+    Mutant(
+        "not_brought_on",
+        "what came from one zone is brought on to the next",
+        ["agreement"],
+        [Patch(CausalSeparators, "_bring_beyond", sent_back)],
+    ),
+    Mutant(
+        "numbers_start_again",
+        "numbers inside a zone go on after a restart",
+        ["agreement", "no_exception", "validity"],
+        [Patch(HostedZone, "publish", numbers_start_again)],
+    ),
+    Mutant(
+        "kept_not_restored",
+        "what is kept for other servers survives a restart",
+        ["agreement", "causal_order", "fifo_order", "at_rest"],
+        [Patch(CausalSeparators, "_restore_unit", kept_not_restored)],
+    ),
+    Mutant(
+        "waiting_not_in_snapshot",
+        "what came across and waits survives a restart",
+        ["agreement", "fifo_order", "causal_order"],
+        [Patch(ZoneCrossing, "snapshot", snapshot_without_waiting)],
+    ),
+]

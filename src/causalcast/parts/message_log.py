@@ -31,6 +31,7 @@ class Record(Stamped):
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
+        self.is_finished = False  # and those who might stand in for this node are told so
         self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
 
     def stamps(self) -> list[Stamp]:
@@ -75,7 +76,10 @@ class MessageLog:
         """Take over numbers and the origin of a further copy; what was new comes back."""
         news: Numbers = {}
         for issuer, vector in numbers.items():
-            known = record.numbers.setdefault(issuer, {})
+            if issuer not in record.numbers:
+                record.numbers[issuer] = {}
+                news[issuer] = {}
+            known = record.numbers[issuer]
             for node, number in vector.items():
                 if node not in known:
                     known[node] = number

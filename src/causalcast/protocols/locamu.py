@@ -62,12 +62,12 @@ from causalcast.core import (
     ProtocolSpec,
     Publication,
     Setup,
-    Wire,
 )
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
-from causalcast.core.topology import Topology
-from causalcast.parts import gap_consultation
+from causalcast.parts import gap_consultation, locamu_messages
+from causalcast.parts.departures import Departures
+from causalcast.parts.fault_budget import is_within_budget
 from causalcast.parts.gap_consultation import Answer, Ask, GapConsultation
 from causalcast.parts.holdback import Arrived, Holdback
 from causalcast.parts.late_members import LateMembers
@@ -80,201 +80,36 @@ from causalcast.parts.link_header import (
     UnreadableHeader,
 )
 from causalcast.parts.local_past import LocalPast, nested
+from causalcast.parts.locamu_messages import (
+    Ack,
+    Admission,
+    AskFinished,
+    Copy,
+    Departed,
+    Finished,
+    Forgotten,
+    Gone,
+    HandedOn,
+    Kept,
+    Learned,
+    Noted,
+    Past,
+    Probe,
+    StartOver,
+    Subscription,
+    Waiting,
+    Want,
+    is_copy_of,
+    with_header,
+)
 from causalcast.parts.message_log import MessageLog, Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.safe_path import NOBODY, Numbers, SafePath
 
 REPEAT: Final = "repeat"
-ACKNOWLEDGE: Final = "acknowledge"
+WORD: Final = "word"  # acknowledgements, and what is finished, for one node
+MOST_PATIENCE: Final = 16  # times `repeat_after`, between questions that are seldom needed
 MOST_WANTED: Final = 100  # numbers asked for in one message; the rest is asked for later
-
-
-class Copy(Message):
-    """A publication, one hop further: process it once its causes are here, and pass it on."""
-
-    __slots__ = ("header", "publication")
-
-    wire = Wire("locamu.copy", publication=Publication, header=bytes)
-
-    def __init__(self, publication: Publication, header: bytes) -> None:
-        self.publication = publication
-        self.header = header
-
-
-class Subscription(Message):
-    """The same for news that `joiner` wants to join `group`: remember the way to it."""
-
-    wire = Wire("locamu.subscription", group=GroupId, joiner=NodeId, header=bytes)
-
-    def __init__(self, group: GroupId, joiner: NodeId, header: bytes) -> None:
-        self.group = group
-        self.joiner = joiner
-        self.header = header
-
-
-class Admission(Message):
-    """The same for news that `joiner` is a member: lead messages of this epoch and later to it."""
-
-    wire = Wire("locamu.admission", group=GroupId, joiner=NodeId, epoch=int, header=bytes)
-
-    def __init__(self, group: GroupId, joiner: NodeId, epoch: int, header: bytes) -> None:
-        self.group = group
-        self.joiner = joiner
-        self.epoch = epoch
-        self.header = header
-
-
-class Ack(Message):
-    """Tell an issuer which of its numbers arrived: up to `complete_to` and beyond that `complete`
-    are here with everything that can be known of them, `partial` with these issuers' numbers."""
-
-    wire = Wire("locamu.ack", complete_to=int, complete=list[int], partial=dict[int, list[NodeId]])
-
-    def __init__(
-        self, complete_to: int, complete: list[int], partial: dict[int, list[NodeId]]
-    ) -> None:
-        self.complete_to = complete_to
-        self.complete = complete
-        self.partial = partial
-
-
-class Probe(Message):
-    """Ask whether messages arrived that somebody nearer should have brought."""
-
-    wire = Wire("locamu.probe", numbers=list[int])
-
-    def __init__(self, numbers: list[int]) -> None:
-        self.numbers = numbers
-
-
-class Want(Message):
-    """Ask an issuer for messages by its own numbers."""
-
-    wire = Wire("locamu.want", numbers=list[int])
-
-    def __init__(self, numbers: list[int]) -> None:
-        self.numbers = numbers
-
-
-class StartOver(Message):
-    """A header was missed: the next one on this link must be whole."""
-
-    wire = Wire("locamu.start_over")
-
-
-class Kept(Message):
-    """Record: this message was processed, with these numbers and, since the last such record, these
-    changes of the past."""
-
-    wire = Wire(
-        "locamu.kept",
-        message=Message,
-        origin=int,
-        epoch=int,
-        back=int,
-        numbers=dict[NodeId, dict[NodeId, int]],
-        raised=dict[NodeId, dict[NodeId, int]],
-    )
-
-    def __init__(
-        self,
-        message: Message,
-        origin: int,
-        epoch: int,
-        back: int,
-        numbers: Numbers,
-        raised: Numbers,
-    ) -> None:
-        self.message = message
-        self.origin = origin
-        self.epoch = epoch
-        self.back = back
-        self.numbers = numbers
-        self.raised = raised
-
-
-class Noted(Message):
-    """Record: these numbers arrived here, and the past changed; nothing needs to be kept."""
-
-    wire = Wire("locamu.noted", arrived=dict[NodeId, int], raised=dict[NodeId, dict[NodeId, int]])
-
-    def __init__(self, arrived: dict[NodeId, int], raised: Numbers) -> None:
-        self.arrived = arrived
-        self.raised = raised
-
-
-class Learned(Message):
-    """Record: of the message with this number further numbers, or its origin, became known."""
-
-    wire = Wire(
-        "locamu.learned",
-        issuer=NodeId,
-        node=NodeId,
-        number=int,
-        origin=int,
-        numbers=dict[NodeId, dict[NodeId, int]],
-    )
-
-    def __init__(
-        self, issuer: NodeId, node: NodeId, number: int, origin: int, numbers: Numbers
-    ) -> None:
-        self.issuer = issuer
-        self.node = node
-        self.number = number
-        self.origin = origin
-        self.numbers = numbers
-
-
-class Forgotten(Message):
-    """Record: the messages with these numbers need no longer be kept."""
-
-    wire = Wire("locamu.forgotten", stamps=list[list[int]])
-
-    def __init__(self, stamps: list[list[int]]) -> None:
-        self.stamps = stamps
-
-
-class Waiting(Message):
-    """Record: this was published here and waits until the node is admitted to a group."""
-
-    wire = Wire("locamu.waiting", publication=Publication)
-
-    def __init__(self, publication: Publication) -> None:
-        self.publication = publication
-
-
-class Past(Message):
-    """Record of a snapshot: the past, the numbers that arrived, and what is known of members who
-    joined (see `parts/late_members.py`)."""
-
-    wire = Wire(
-        "locamu.past",
-        past=dict[NodeId, dict[NodeId, int]],
-        counts=dict[NodeId, int],
-        extras=dict[NodeId, list[int]],
-        epochs=dict[GroupId, int],
-        led=dict[GroupId, dict[NodeId, int]],
-        joining=dict[GroupId, dict[NodeId, list[NodeId]]],
-        admitted=list[GroupId],
-    )
-
-    def __init__(
-        self,
-        past: Numbers,
-        counts: dict[NodeId, int],
-        extras: dict[NodeId, list[int]],
-        epochs: dict[GroupId, int],
-        led: dict[GroupId, dict[NodeId, int]],
-        joining: dict[GroupId, dict[NodeId, list[NodeId]]],
-        admitted: list[GroupId],
-    ) -> None:
-        self.past = past
-        self.counts = counts
-        self.extras = extras
-        self.epochs = epochs
-        self.led = led
-        self.joining = joining
-        self.admitted = admitted
 
 
 class Locamu(Multicast):
@@ -289,6 +124,7 @@ class Locamu(Multicast):
         self.acknowledge_after = setup.number("acknowledge_after")
         self.window = setup.number("window")
         self.compresses = setup.text("headers") == "compressed"
+        self.hands_on_early = setup.text("hand_on") == "suspected"
         self.around = around
         self.paths = paths
         self.extended = dict.fromkeys(around.within(self.reach))
@@ -297,12 +133,14 @@ class Locamu(Multicast):
         self.log = MessageLog()
         self.members = LateMembers(setup)
         self.waiting: list[Publication] = []  # published here, until this node is admitted
+        self.departures = Departures(around, self.reach, self.horizon)
         # Does not.
         self.holdback = Holdback()
         self.consultation = GapConsultation(around, self.reach)
         self.suspected: dict[NodeId, None] = {}
         self.active = self._first_live()
         self.links: dict[NodeId, LinkId] = {}
+        self.expelled_by = NOBODY  # who told this node that it was declared gone
         self._within_budget = True
         self._plans: dict[Pair, LinkPlan] = {}
         self._writers: dict[NodeId, HeaderWriter] = {}
@@ -312,8 +150,12 @@ class Locamu(Multicast):
         self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
         self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
         self._behind: dict[NodeId, None] = {}  # whose window was too small for something
+        self._words_due: dict[NodeId, None] = {}  # whom to tell something soon
         self._to_acknowledge: dict[NodeId, dict[int, None]] = {}
         self._acknowledged_to: dict[NodeId, int] = {}
+        self._to_finish: dict[NodeId, None] = {}  # whom to tell what is finished here
+        self._finished_to: dict[NodeId, int] = {}  # up to which of its numbers a node has finished
+        self._ask_finished: dict[NodeId, Pair] = {}  # when to ask it next, and how long to wait
         self._probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
         self._repeats = False
 
@@ -349,6 +191,8 @@ class Locamu(Multicast):
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         if sender not in self.extended:
             out.note("locamu.stranger", sender)
+        elif sender in self.departures.gone:
+            out.note("locamu.gone_spoke", sender)
         elif isinstance(message, (Copy, Subscription, Admission)):
             self._on_copy(sender, message, message.header, out)
         elif isinstance(message, Ack):
@@ -357,6 +201,14 @@ class Locamu(Multicast):
             self._on_probe(sender, message, out)
         elif isinstance(message, Want):
             self._on_want(sender, message, out)
+        elif isinstance(message, HandedOn):
+            self._on_handed_on(sender, message, out)
+        elif isinstance(message, Finished):
+            self._on_finished(sender, message.to, out)
+        elif isinstance(message, AskFinished):
+            self._say_finished(sender, out)
+        elif isinstance(message, Gone):
+            self._on_gone_told(sender, message, out)
         elif isinstance(message, StartOver):
             if sender in self._writers:
                 self._writers[sender].start_over()
@@ -393,14 +245,56 @@ class Locamu(Multicast):
             header.needs,
             out.now,
         )
-        key = (sender, NodeId(number))
+        self._take_in(copy, number, out)
+
+    def _on_handed_on(self, sender: NodeId, handed: HandedOn, out: Outbox) -> None:
+        """The same from somebody who stands on the far side of a node that cannot send it."""
+        number = handed.numbers.get(sender, {}).get(self.me)
+        if number is None or not isinstance(handed.message, (Copy, Subscription, Admission)):
+            out.note("locamu.nonsense", sender)
+            return
+        near = self.around.pairs_within(self.horizon, self.reach)
+        needs = {
+            (issuer, node): count
+            for issuer, row in handed.needs.items()
+            for node, count in row.items()
+            if node == self.me or (issuer, node) in near
+        }
+        numbers = {
+            issuer: row
+            for issuer, row in handed.numbers.items()
+            if issuer != self.me
+            and self.around.knows(issuer)
+            and self.around.distance(issuer, self.me) <= self.paths.window
+        }
+        origin = NodeId(handed.origin)
+        if not self.around.knows(origin):
+            origin = NOBODY
+        back = self.around.hop(self.me, sender)
+        copy = Arrived(sender, handed.message, origin, handed.epoch, back, numbers, needs, out.now)
+        self._take_in(copy, number, out)
+
+    def _take_in(self, copy: Arrived, number: int, out: Outbox) -> None:
+        key = (copy.source, NodeId(number))
         older = self.holdback.take(key)
         if older is not None:  # the new one may carry more numbers
             copy.told = older.told
             copy.since = older.since
             self.consultation.drop(older.inquiry)
+        elif self._is_too_late(copy):
+            out.note("locamu.too_late", copy.origin)
+            self._acknowledge_to(copy.source, number, out)
+            return
         self.holdback.put(key, copy)
         self._look_again([key], out)
+
+    def _is_too_late(self, copy: Arrived) -> bool:
+        """What came after it may have been delivered: nobody was to bring it any more."""
+        return (
+            copy.origin in self.departures.given_up
+            and not self._is_known(copy)
+            and not any(self.holdback.carrying(stamp) for stamp in copy.stamps())
+        )
 
     def _look_again(self, keys: list[Pair], out: Outbox) -> None:
         """Take from the held copies those that wait no longer, and those that this frees."""
@@ -444,10 +338,20 @@ class Locamu(Multicast):
         """
         for issuer, to in self._needs_of_me(copy):
             own = copy.numbers[issuer].get(self.me, 0) if issuer in copy.numbers else 0
-            gap = self.past.first_gap(issuer, to, own)
+            if issuer in self.departures.given_up:
+                gap = self._gap_that_is_held(issuer, to, own)
+            else:
+                gap = self.past.first_gap(issuer, to, own)
             if gap > 0:
                 return issuer, NodeId(gap)
         return None
+
+    def _gap_that_is_held(self, issuer: NodeId, to: int, own: int) -> int:
+        """Of a node that is gone only what is here already, and held, is waited for."""
+        for number in self.past.arrived[issuer].gaps(to, own):
+            if self.holdback.carrying((issuer, self.me, number)):
+                return number
+        return 0
 
     def _needs_of_me(self, copy: Arrived) -> list[tuple[NodeId, int]]:
         needs = [
@@ -492,7 +396,7 @@ class Locamu(Multicast):
         """
         record.needs = dict(self.past.numbers)
         for node in self._led_to(record):
-            if self.around.hop(self.me, node) != record.back:
+            if self.around.hop(self.me, node) != record.back and node not in self.departures.gone:
                 record.targets[node] = self.past.count_for(node)
         record.numbers[self.me] = record.targets
 
@@ -513,6 +417,7 @@ class Locamu(Multicast):
         self._acknowledge(record, out)
         self._watch_complete(record)
         if self._is_done(record) and isinstance(record.message, Copy):
+            self._finish_towards(record, out)
             self.log.remove(record)
             out.persist(Noted(record.numbers_for(self.me), self.past.take_raised()))
         else:
@@ -564,19 +469,24 @@ class Locamu(Multicast):
             self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
             return
         numbers = {issuer: row for issuer, row in copy.numbers.items() if issuer != self.me}
-        found_origin = record.origin == NOBODY and copy.origin != NOBODY
-        news = self.log.learn(record, copy.origin, numbers)
-        if news or found_origin:
-            self._take_numbers(record.numbers)
-            self._wake_duplicates(news)
-            stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
-            out.persist(Learned(stamp[0], stamp[1], stamp[2], record.origin, news))
-            self._watch_complete(record)
-            self._acknowledge(record, out)
-            self._forward(record, out)
-        else:
+        if not self._learn(record, copy.origin, numbers, out):
             self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
         self._collect(record, out)
+
+    def _learn(self, record: Record, origin: NodeId, numbers: Numbers, out: Outbox) -> bool:
+        """Take over what is new, tell those who sent it, and pass it on; False if nothing is."""
+        found_origin = record.origin == NOBODY and origin != NOBODY
+        news = self.log.learn(record, origin, numbers)
+        if not news and not found_origin:
+            return False
+        self._take_numbers(record.numbers)
+        self._wake_duplicates(news)
+        stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
+        out.persist(Learned(stamp[0], stamp[1], stamp[2], record.origin, news))
+        self._watch_complete(record)
+        self._acknowledge(record, out)
+        self._forward(record, out)
+        return True
 
     def _take_numbers(self, numbers: Numbers) -> dict[NodeId, int]:
         """The message with these numbers is here; those that are new for me come back."""
@@ -604,7 +514,7 @@ class Locamu(Multicast):
         """Send a copy to a target that lacks it, or lacks numbers that are known here."""
         if node in record.complete_at or node not in self.links:
             return
-        before = self.paths.upstream(record, node)
+        before = self._before(record, node)
         if not self._is_wanted(record, node, before):
             return
         if not self.paths.is_enough(record, before):
@@ -613,6 +523,28 @@ class Locamu(Multicast):
             self._send_copy(record, node, before, again, out)
         else:
             self._behind[node] = None
+
+    def _before(self, record: Record, node: NodeId) -> list[NodeId]:
+        """The issuers before a target on the message's way."""
+        if not self._is_handed_on(record, node):
+            return self.paths.upstream(record, node)
+        failed = next(
+            x for x in self.around.between(self.me, node) if self._numbered(record, x, node)
+        )
+        return [
+            issuer
+            for issuer in record.numbers
+            if issuer != self.me
+            and (issuer == failed or failed in self.around.between(self.me, issuer))
+            and self.around.distance(issuer, node) <= self.paths.window
+        ]
+
+    def _is_handed_on(self, record: Record, node: NodeId) -> bool:
+        """Whether a target is not on the message's way onward from here."""
+        return record.back != NOBODY and self.around.hop(self.me, node) == record.back
+
+    def _numbered(self, record: Record, issuer: NodeId, node: NodeId) -> bool:
+        return issuer in record.numbers and node in record.numbers[issuer]
 
     def _has_room(self, record: Record, node: NodeId) -> bool:
         """A node that was away is not sent everything at once. It acknowledges in the order things
@@ -645,6 +577,15 @@ class Locamu(Multicast):
         if origin != NOBODY and self.around.distance(origin, node) > self.paths.window:
             origin = NOBODY
         numbers = {issuer: record.numbers[issuer] for issuer in before}
+        if self._is_handed_on(record, node):
+            numbers[self.me] = {node: record.targets[node]}
+            needs = nested(record.needs)
+            message = with_header(record.message, b"")
+            handed = HandedOn(message, origin, record.epoch, numbers, needs)
+            out.note("locamu.handed_on", node)
+            self._is_sent(record, node, before, out)
+            out.send(node, handed, self.links[node])
+            return
         header = Header(origin, record.epoch, numbers, record.needs)
         writer = self._writers.get(node)
         if writer is None:
@@ -658,11 +599,14 @@ class Locamu(Multicast):
             data = writer.write_alone(header)
         if self.around.distance(self.me, node) > 1:
             out.note("locamu.jump", node)
+        self._is_sent(record, node, before, out)
+        out.send(node, with_header(record.message, data), self.links[node])
+
+    def _is_sent(self, record: Record, node: NodeId, before: list[NodeId], out: Outbox) -> None:
         record.sent[node] = before
         record.tried_at[node] = out.now
         if node not in record.complete_at:  # it may ask for what it has got meanwhile
             self._under_way.setdefault(node, {})[record] = None
-        out.send(node, with_header(record.message, data), self.links[node])
 
     # Acknowledging
 
@@ -673,17 +617,27 @@ class Locamu(Multicast):
                 self._acknowledge_to(issuer, vector[self.me], out)
 
     def _acknowledge_to(self, issuer: NodeId, number: int, out: Outbox) -> None:
-        due = self._to_acknowledge.get(issuer)
-        if due is None:
-            self._to_acknowledge[issuer] = {number: None}
-            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, issuer)
-        else:
-            due[number] = None
+        self._to_acknowledge.setdefault(issuer, {})[number] = None
+        self._plan_word(issuer, out)
 
-    def _send_acknowledgements(self, issuer: NodeId, out: Outbox) -> None:
-        due = self._to_acknowledge.pop(issuer, {})
-        if issuer not in self.links:
-            return  # it will send again, or ask, when there is a link
+    def _plan_word(self, node: NodeId, out: Outbox) -> None:
+        """Collect what there is to tell a node for a while."""
+        if node not in self._words_due:
+            self._words_due[node] = None
+            out.start_timer(WORD, self.acknowledge_after, node)
+
+    def _send_word(self, node: NodeId, out: Outbox) -> None:
+        del self._words_due[node]
+        due = self._to_acknowledge.pop(node, {})
+        finishes = node in self._to_finish
+        self._to_finish.pop(node, None)
+        if node in self.links:  # else it will send again, or ask, when there is a link
+            if due:
+                self._send_acknowledgements(node, due, out)
+            if finishes:
+                self._say_finished(node, out)
+
+    def _send_acknowledgements(self, issuer: NodeId, due: dict[int, None], out: Outbox) -> None:
         incomplete = self._incomplete.get(issuer, {})
         complete_to = self.past.arrived[issuer].count
         if incomplete:
@@ -699,7 +653,7 @@ class Locamu(Multicast):
                 complete.append(number)
         out.send(issuer, Ack(complete_to, complete, partial), self.links[issuer])
 
-    def _watch_complete(self, record: Record) -> None:
+    def _watch_complete(self, record: Record) -> bool:
         """Remember which numbers belong to messages whose numbers are not all known."""
         complete = self.paths.is_complete(record)
         for issuer, vector in record.numbers.items():
@@ -709,6 +663,7 @@ class Locamu(Multicast):
                     incomplete.pop(vector[self.me], None)
                 else:
                     incomplete[vector[self.me]] = None
+        return complete
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
         under_way = self._under_way.setdefault(sender, {})
@@ -741,8 +696,8 @@ class Locamu(Multicast):
     # Repeating and asking
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        if name == ACKNOWLEDGE:
-            self._send_acknowledgements(NodeId(subject), out)
+        if name == WORD:
+            self._send_word(NodeId(subject), out)
         else:
             assert name == REPEAT
             self._repeats = False
@@ -751,7 +706,8 @@ class Locamu(Multicast):
 
     def _keep_repeating(self, out: Outbox) -> None:
         """The timer runs only while something is unfinished."""
-        if not self._repeats and (self.log.records or self.holdback.copies or self._probed):
+        unfinished = self.log.records or self.holdback.copies or self._probed
+        if not self._repeats and (unfinished or self.departures.is_unsettled()):
             self._repeats = True
             out.start_timer(REPEAT, self.repeat_after)
 
@@ -765,7 +721,11 @@ class Locamu(Multicast):
                 if node in self.active:
                     record.sent.pop(node, None)
                     self._offer(record, node, True, out)
-                elif node not in self.suspected:  # somebody nearer brings it; just ask
+                # Somebody nearer brings it, or it is there and nothing is missing since somebody
+                # is gone: just ask.
+                if node not in self.suspected and (
+                    node not in self.active or (self.departures.gone and node in record.known_at)
+                ):
                     record.tried_at[node] = out.now
                     probes.setdefault(node, []).append(number)
         for node, numbers in probes.items():
@@ -773,6 +733,10 @@ class Locamu(Multicast):
         for node, numbers in self._wanted(out.now).items():
             self._tell(node, Want(numbers), out)
         self.consultation.repeat(out)
+        self._ask_what_is_finished(out)
+        for peer in self.departures.gone:
+            for node in self.departures.unheard(peer):
+                self._tell_gone(peer, node, out)
 
     def _wanted(self, now: int) -> dict[NodeId, list[int]]:
         """Numbers that held copies wait for, or that others say should be here."""
@@ -808,7 +772,7 @@ class Locamu(Multicast):
         for number in want.numbers:
             record = self.log.at((self.me, sender, number))
             if record is not None and sender in self.links:
-                before = self.paths.upstream(record, sender)
+                before = self._before(record, sender)
                 if self.paths.is_enough(record, before):
                     out.note("locamu.pulled", sender)
                     self._send_copy(record, sender, before, True, out)
@@ -816,17 +780,27 @@ class Locamu(Multicast):
     def _answer_questions(self, out: Outbox) -> None:
         if self.consultation.unanswered:
             kept = [record.numbers for record in self.log.records]
-            self.consultation.answer_questions(self.past.arrived, kept, out)
+            given_up = self.departures.given_up
+            self.consultation.answer_questions(self.past.arrived, given_up, kept, out)
 
     # Links and suspicions
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         if peer not in self.extended:
             return
+        if peer in self.departures.gone:  # it should know
+            out.send(peer, Gone(peer, False, [], False), link)
+            return
         self.links[peer] = link
         self._writers.pop(peer, None)
         self._readers.pop(peer, None)
         self._send_all_to(peer, out)
+        if self._may_stand_in(peer) and (self.me, peer) in self.past.numbers:
+            self._to_finish[peer] = None
+            self._plan_word(peer, out)
+        for gone in self.departures.gone:
+            if peer in self.departures.to_tell(gone):
+                self._tell_gone(gone, peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         if self.links.get(peer) == link:
@@ -839,9 +813,11 @@ class Locamu(Multicast):
             for record in self.log.records:
                 record.sent.pop(peer, None)
             self._change_active(out)
+            if self.hands_on_early:
+                self._hand_on(peer, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
-        if peer in self.suspected:
+        if peer in self.suspected and peer not in self.departures.gone:
             del self.suspected[peer]
             self._change_active(out)
 
@@ -876,15 +852,237 @@ class Locamu(Multicast):
             self._within_budget = within
             out.note("locamu.within_budget" if within else "locamu.too_many_down")
 
+    # Standing in for neighbours that fell
+
+    def _may_stand_in(self, node: NodeId) -> bool:
+        """Whether one of us can reach others across the other."""
+        return self.around.distance(self.me, node) <= self.f
+
+    def _stands_in_for(self, record: Record) -> list[NodeId]:
+        """Those for whom this message may have to be handed on, should they fall."""
+        if not self.hands_on_early:
+            publisher = record.origin
+            near = publisher not in (NOBODY, self.me) and self._may_stand_in(publisher)
+            return [publisher] if near and self._numbered(record, publisher, self.me) else []
+        return [
+            issuer
+            for issuer, vector in record.numbers.items()
+            if issuer != self.me
+            and self.me in vector
+            and self._may_stand_in(issuer)
+            and self.around.hop(self.me, issuer) == record.back
+        ]
+
+    def _is_finished_by(self, record: Record, issuer: NodeId) -> bool:
+        number = record.numbers[issuer][self.me]
+        return issuer in self.departures.gone or number <= self._finished_to.get(issuer, 0)
+
+    def _hand_on(self, peer: NodeId, out: Outbox) -> None:
+        """What a node that fell numbered for others across it is numbered and sent by me."""
+        if not self._may_stand_in(peer):
+            return
+        for record in self.log.records:
+            if peer not in self._stands_in_for(record):
+                continue
+            added: dict[NodeId, int] = {}
+            for node in record.numbers[peer]:
+                if self._lies_across(peer, node) and node not in record.targets:
+                    added[node] = self.past.count_for(node)
+            if added:
+                stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
+                self.log.learn(record, record.origin, {self.me: added})
+                out.persist(Learned(*stamp, record.origin, {self.me: added}))
+                self._forward(record, out)
+
+    def _lies_across(self, peer: NodeId, node: NodeId) -> bool:
+        return (
+            node in self.extended
+            and node not in self.departures.gone
+            and peer in self.around.between(self.me, node)
+        )
+
+    def _finish_towards(self, record: Record, out: Outbox) -> None:
+        """Those who would stand in for me need not keep it any longer."""
+        if record.is_finished or not (self.hands_on_early or record.origin == self.me):
+            return
+        record.is_finished = True
+        for node in record.targets:
+            if self._may_stand_in(node):
+                self._to_finish[node] = None
+                self._plan_word(node, out)
+
+    def _say_finished(self, node: NodeId, out: Outbox) -> None:
+        to = self.past.numbers.get((self.me, node), 0)
+        for record in self.log.records:
+            mine = record.origin == self.me or self.hands_on_early
+            if not mine or node not in record.targets or self._is_handed_on(record, node):
+                continue
+            if not self._is_passed_on(record):
+                to = record.targets[node] - 1
+                break
+        self._tell(node, Finished(to), out)
+
+    def _on_finished(self, sender: NodeId, to: int, out: Outbox) -> None:
+        if to > self._finished_to.get(sender, 0):
+            self._finished_to[sender] = to
+            for record in list(self.log.records):
+                if sender in self._stands_in_for(record):
+                    self._collect(record, out)
+
+    def _ask_what_is_finished(self, out: Outbox) -> None:
+        """Seldom, and less and less: who has finished says so by itself, unless that was lost."""
+        unfinished = {
+            issuer: None
+            for record in self.log.records
+            if self._is_passed_on(record)
+            for issuer in self._stands_in_for(record)
+            if not self._is_finished_by(record, issuer)
+        }
+        for issuer in unfinished:
+            at, wait = self._ask_finished.get(
+                issuer, (out.now + self.repeat_after, self.repeat_after)
+            )
+            if out.now >= at:
+                self._tell(issuer, AskFinished(), out)
+                wait = min(2 * wait, MOST_PATIENCE * self.repeat_after)
+                at = out.now + wait
+            self._ask_finished[issuer] = (NodeId(at), NodeId(wait))
+        for issuer in list(self._ask_finished):
+            if issuer not in unfinished:
+                del self._ask_finished[issuer]
+
+    # Nodes that are gone for good
+
+    def on_gone(self, peer: NodeId, out: Outbox) -> None:
+        if peer == self.me or peer in self.departures.gone or not self.around.knows(peer):
+            return
+        out.note("locamu.gone", peer)
+        out.persist(Departed(peer))
+        self._depart(peer)
+        self.links.pop(peer, None)
+        self._hand_on(peer, out)
+        for record in list(self.log.records):
+            if peer in record.targets:
+                record.complete_at[peer] = None
+            if self._watch_complete(record):
+                self._acknowledge(record, out)
+            self._collect(record, out)
+        for node in self.departures.to_tell(peer):
+            self._tell_gone(peer, node, out)
+        self._give_up(peer, out)
+        self._change_active(out)
+
+    def _depart(self, peer: NodeId) -> None:
+        self.departures.declare(peer)
+        self.paths.gone[peer] = None
+        self._under_way.pop(peer, None)
+        if peer in self.extended:
+            self.suspected[peer] = None
+
+    def _on_gone_told(self, sender: NodeId, told: Gone, out: Outbox) -> None:
+        peer = told.peer
+        if peer == self.me:
+            self.expelled_by = sender
+            out.note("locamu.expelled", sender)
+            return
+        if not self.around.knows(peer):
+            out.note("locamu.nonsense", sender)
+            return
+        self.on_gone(peer, out)
+        if told.ready and all(self._is_here(sender, number) for number in told.pending):
+            self.departures.heard[peer][sender] = None
+            self._give_up(peer, out)
+        if told.asks:
+            self._tell_gone(peer, sender, out, answers=True)
+
+    def _is_here(self, issuer: NodeId, number: int) -> bool:
+        held = (issuer, NodeId(number)) in self.holdback.copies
+        return held or self.past.has_arrived(issuer, number)
+
+    def _tell_gone(self, peer: NodeId, node: NodeId, out: Outbox, answers: bool = False) -> None:
+        """Name what is still on its way to a node of what one that is gone published."""
+        # Who stands between may still get something, and pass it on.
+        between = self.me in self.around.between(peer, node)
+        ready = not between or peer in self.departures.given_up
+        pending = [
+            record.targets[node]
+            for record in self.log.records
+            if record.origin == peer
+            and node in record.targets
+            and node not in record.complete_at
+            and node not in record.known_at
+        ]
+        asks = not answers and node not in self.departures.heard[peer]
+        self._tell(node, Gone(peer, ready, pending, asks), out)
+
+    def _give_up(self, peer: NodeId, out: Outbox) -> None:
+        """Nobody can bring anything any more: what is missing is lost, and not waited for."""
+        if peer in self.departures.given_up or self.departures.awaited(peer):
+            return
+        self.departures.given_up[peer] = None
+        for record in list(self.log.records):
+            if record.origin == peer:
+                self._fill_skipped(record, out)
+        self._look_again(list(self.holdback.copies), out)
+        for node in self.departures.to_tell(peer):
+            if self.me in self.around.between(peer, node):
+                self._tell_gone(peer, node, out)
+
+    def _fill_skipped(self, record: Record, out: Outbox) -> None:
+        """Who was jumped over and never got it gave it no numbers; all after it must know that."""
+        way = self.around.between(record.origin, self.me)
+        skipped: Numbers = {node: {} for node in way if node not in record.numbers}
+        if skipped:
+            self._learn(record, record.origin, skipped, out)
+            self._collect(record, out)
+
+    def losses(self, peer: NodeId) -> list[str]:
+        found = [
+            f"node {peer} will not deliver {name_of(record.message)}, which is kept for it here"
+            for record in self.log.records
+            if peer in record.targets and peer not in record.complete_at
+        ]
+        for copy in self.holdback.copies.values():
+            if copy.waits_for is not None and copy.waits_for[0] == peer:
+                found.append(
+                    f"{name_of(copy.message)} waits here for {self._words_for(copy)}; "
+                    "unless somebody hands that on, it is lost here"
+                )
+        found.append(f"what node {peer} published and nobody has received")
+        return found
+
+    def objection(self, peer: NodeId) -> str:
+        if peer == self.me:
+            return "a node cannot declare itself gone"
+        if not self.around.knows(peer):
+            return f"node {peer} is too far away; ask a node within {self.horizon} hops of it"
+        if peer in self.links:
+            return f"node {peer} is linked to this node now; stop it first"
+        gone = {**self.departures.gone, peer: None}
+        if not is_within_budget(gone, self.around.tree, self.f):
+            return (
+                f"with node {peer} more than {self.f} of {self.horizon} nodes in a row would be "
+                "gone, and nothing could pass them"
+            )
+        return ""
+
     # Forgetting, and surviving a crash
 
-    def _is_done(self, record: Record) -> bool:
-        """A message is done when its numbers are complete here and at every target."""
+    def _is_passed_on(self, record: Record) -> bool:
+        """Whether its numbers are complete here and at every target."""
         return all(node in record.complete_at for node in record.targets) and (
             self.paths.is_complete(record)
         )
 
+    def _is_done(self, record: Record) -> bool:
+        """It is not needed any more, either to pass it on or to stand in for who sent it."""
+        return self._is_passed_on(record) and all(
+            self._is_finished_by(record, issuer) for issuer in self._stands_in_for(record)
+        )
+
     def _collect(self, record: Record, out: Outbox) -> None:
+        if record in self.log.records and self._is_passed_on(record):
+            self._finish_towards(record, out)
         if record in self.log.records and self._is_done(record):
             self.log.remove(record)
             # If this is lost in a crash, the record is back and its targets say again that they
@@ -907,6 +1105,7 @@ class Locamu(Multicast):
                 if known is not None:
                     self.log.learn(known, NodeId(entry.origin), entry.numbers)
                     self._take_numbers(known.numbers)
+                    self.past.restore_raised({self.me: entry.numbers.get(self.me, {})})
             elif isinstance(entry, Forgotten):
                 for issuer, node, number in entry.stamps:
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
@@ -914,10 +1113,14 @@ class Locamu(Multicast):
                         self.log.remove(known)
             elif isinstance(entry, Waiting):
                 self.waiting.append(entry.publication)
+            elif isinstance(entry, Departed):
+                self._depart(entry.peer)
             else:
                 assert isinstance(entry, Past)
                 self._restore_past(entry)
+        self.active = self._first_live()
         for record in self.log.records:
+            record.complete_at.update(dict.fromkeys(self.departures.gone))
             self._watch_complete(record)
         self._keep_repeating(out)
 
@@ -977,6 +1180,7 @@ class Locamu(Multicast):
             )
         )
         records += [Waiting(publication) for publication in self.waiting]
+        records += [Departed(peer) for peer in self.departures.gone]
         return records
 
     # What people ask
@@ -999,12 +1203,14 @@ class Locamu(Multicast):
             if is_copy_of(record.message, message):
                 open_ = [node for node in record.targets if node not in record.complete_at]
                 found += [self._reason_not_done(record, node) for node in open_]
+        if found and self.expelled_by != NOBODY:
+            found.append(f"node {self.expelled_by} says that this node was declared gone for good")
         if any(publication.id == message for publication in self.waiting):
             found.append("it is sent off when this node has been admitted to its group")
         return found
 
     def _reason_not_done(self, record: Record, node: NodeId) -> str:
-        before = self.paths.upstream(record, node)
+        before = self._before(record, node)
         if node in self.suspected:
             return f"node {node} is suspected; it gets the message when it is back"
         if node not in self.active:
@@ -1043,7 +1249,11 @@ class Locamu(Multicast):
 
     def is_idle(self) -> bool:
         """Whether nothing is kept, awaited or held, as it must be once everybody has everything."""
-        gaps = any(numbers.extras for numbers in self.past.arrived.values())
+        gaps = any(
+            numbers.extras
+            for issuer, numbers in self.past.arrived.items()
+            if issuer not in self.departures.given_up
+        )
         under_way = any(self._under_way.values())
         kept = self.log.records or self.log.size() or self.holdback.copies or self.waiting
         return not (kept or gaps or under_way)
@@ -1065,32 +1275,11 @@ class Locamu(Multicast):
         return plan
 
 
-def with_header(message: Message, header: bytes) -> Message:
-    """The same message with the header for one link."""
+def name_of(message: Message) -> str:
+    """What people call a message."""
     if isinstance(message, Copy):
-        return Copy(message.publication, header)
-    if isinstance(message, Subscription):
-        return Subscription(message.group, message.joiner, header)
-    assert isinstance(message, Admission)
-    return Admission(message.group, message.joiner, message.epoch, header)
-
-
-def is_copy_of(message: Message, publication: MessageId) -> bool:
-    """Whether a message carries this publication; asked by people only."""
-    return isinstance(message, Copy) and message.publication.id == publication
-
-
-def is_within_budget(down: dict[NodeId, None], tree: Topology, f: int) -> bool:
-    """Whether at most f of these nodes lie on any way of 2f+1 nodes."""
-    for first in down:
-        ways = [[first]]
-        for _ in range(2 * f):
-            ways = [
-                [*way, node] for way in ways for node in tree.neighbours[way[-1]] if node not in way
-            ]
-            if any(sum(node in down for node in way) > f for way in ways):
-                return False
-    return True
+        return f"{message.publication.id >> 32}.{message.publication.id & 0xFFFFFFFF}"
+    return "news of a new member"
 
 
 def build(setup: Setup) -> Locamu:
@@ -1118,6 +1307,8 @@ def numbers_count_on(multicast: Multicast) -> bool:
     last: dict[NodeId, int] = {}
     for record in multicast.log.records:
         for node, number in record.targets.items():
+            if multicast._is_handed_on(record, node):
+                continue  # numbered later than what came after it
             if number <= last.get(node, 0):
                 return False
             last[node] = number
@@ -1133,6 +1324,7 @@ def dependencies_are_frozen(multicast: Multicast) -> bool:
         record.needs.get((me, node), 0) == number - 1
         for record in multicast.log.records
         for node, number in record.targets.items()
+        if not multicast._is_handed_on(record, node)
     )
 
 
@@ -1150,7 +1342,11 @@ def sent_was_safe(multicast: Multicast) -> bool:
     """No copy left without its publisher's numbers or those of f+1 nodes, or beyond reach."""
     assert isinstance(multicast, Locamu)
     return all(
-        node in multicast.extended and (record.origin in before or len(before) > multicast.f)
+        node in multicast.extended
+        and (
+            record.origin in before
+            or sum(1 for issuer in before if record.numbers[issuer]) > multicast.f
+        )
         for record in multicast.log.records
         for node, before in record.sent.items()
     )
@@ -1177,22 +1373,7 @@ SPEC = ProtocolSpec(
     name="locamu",
     summary="Localized fault-tolerant causal multicast over a tree (Santos, Rodrigues 2019).",
     build=build,
-    messages=[
-        Copy,
-        Subscription,
-        Admission,
-        Ack,
-        Probe,
-        Want,
-        StartOver,
-        Kept,
-        Noted,
-        Learned,
-        Forgotten,
-        Waiting,
-        Past,
-        *gap_consultation.MESSAGES,
-    ],
+    messages=[*locamu_messages.MESSAGES, *gap_consultation.MESSAGES],
     guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=[
         Option("f", 1, "how many of any 2f+1 nodes in a row may be down at once", least=1),
@@ -1223,6 +1404,13 @@ SPEC = ProtocolSpec(
             "collect acknowledgements for this long",
             unit="ms",
         ),
+        Option(
+            "hand_on",
+            "gone",
+            "send what a neighbour published in its place when it is declared gone; or, an "
+            "experiment, all that it passed on, as soon as it is suspected",
+            choices=["gone", "suspected"],
+        ),
     ],
     needs=Needs(overlay="tree", detector=True),
     restart="resume",
@@ -1237,6 +1425,6 @@ SPEC = ProtocolSpec(
     at_rest=[nothing_is_left],
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
-    offers=["explain"],
+    offers=["explain", "gone"],
     reach=reach,
 )

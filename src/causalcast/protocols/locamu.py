@@ -263,18 +263,23 @@ class Locamu(Multicast):
         numbers = {
             issuer: row
             for issuer, row in handed.numbers.items()
-            if issuer != self.me
+            if issuer not in (sender, self.me)
             and self.around.knows(issuer)
             and self.around.distance(issuer, self.me) <= self.paths.window
         }
         origin = NodeId(handed.origin)
         if not self.around.knows(origin):
             origin = NOBODY
-        back = self.around.hop(self.me, sender)
+        way = [issuer for issuer, row in numbers.items() if self.me in row]
+        if not way:
+            out.note("locamu.nonsense", sender)
+            return
+        back = self.around.hop(self.me, way[0])
         copy = Arrived(sender, handed.message, origin, handed.epoch, back, numbers, needs, out.now)
         self._take_in(copy, number, out)
 
     def _take_in(self, copy: Arrived, number: int, out: Outbox) -> None:
+        copy.number = number
         key = (copy.source, NodeId(number))
         older = self.holdback.take(key)
         if older is not None:  # the new one may carry more numbers
@@ -326,7 +331,7 @@ class Locamu(Multicast):
         """Whether this is a further copy of a message that was processed here."""
         if self.log.find(copy.stamps()) is not None:
             return True
-        return any(
+        return self.past.has_arrived(copy.source, copy.number) or any(
             self.me in vector and self.past.has_arrived(issuer, vector[self.me])
             for issuer, vector in copy.numbers.items()
         )
@@ -373,12 +378,17 @@ class Locamu(Multicast):
     def _process(self, copy: Arrived, out: Outbox) -> None:
         record = Record(copy.message, copy.origin, copy.epoch, copy.back, copy.numbers, out.now)
         self._take_numbers(record.numbers)
+        self._take_beside(record, copy, out)
         for pair, number in copy.needs.items():
             self.past.raise_to(pair, number)
         # Numbers of other issuers may have been merged in from other copies: what came before
         # those is not among the dependencies.
-        for node, number in copy.numbers[copy.source].items():
-            self.past.raise_to((copy.source, node), number)
+        # Who hands it on depends on what is near itself: there those who numbered it must do.
+        senders = [copy.source] if copy.source in copy.numbers else list(copy.numbers)
+        for issuer in senders:
+            for node, number in copy.numbers[issuer].items():
+                if node in self.extended:
+                    self.past.raise_to((issuer, node), number)
         for asked, row in copy.inquiry.answers.items():
             for node, number in row.items():
                 if node in self.extended and self.around.distance(asked, node) <= self.reach:
@@ -410,6 +420,9 @@ class Locamu(Multicast):
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
         self.log.add(record)
+        for issuer in self._stands_in_for(record):
+            if issuer in (self.suspected if self.hands_on_early else self.departures.gone):
+                self._hand_on_one(record, issuer)
         self._wake_duplicates(record.numbers)
         if isinstance(record.message, Copy):
             out.deliver(record.message.publication)
@@ -463,14 +476,16 @@ class Locamu(Multicast):
             out.duplicate(copy.message.publication.id)
         record = self.log.find(copy.stamps())
         if record is None:  # every target has it; only late numbers are news
-            arrived = self._take_numbers(copy.numbers)
+            numbers = {**copy.numbers, copy.source: {self.me: copy.number}}
+            arrived = self._take_numbers(numbers)
             if arrived:
                 out.persist(Noted(arrived, {}))
-            self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
+            self._acknowledge_to(copy.source, copy.number, out)
             return
+        self._take_beside(record, copy, out)
         numbers = {issuer: row for issuer, row in copy.numbers.items() if issuer != self.me}
         if not self._learn(record, copy.origin, numbers, out):
-            self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
+            self._acknowledge_to(copy.source, copy.number, out)
         self._collect(record, out)
 
     def _learn(self, record: Record, origin: NodeId, numbers: Numbers, out: Outbox) -> bool:
@@ -487,6 +502,15 @@ class Locamu(Multicast):
         self._acknowledge(record, out)
         self._forward(record, out)
         return True
+
+    def _take_beside(self, record: Record, copy: Arrived, out: Outbox) -> None:
+        """The number of who handed a copy on counts, but is none of the message's way."""
+        if copy.source not in copy.numbers and copy.source not in record.beside:
+            self.log.came_beside(record, copy.source, self.me, copy.number)
+            arrived = self._take_numbers({copy.source: {self.me: copy.number}})
+            if arrived:
+                out.persist(Noted(arrived, {}))
+            self._watch_complete(record)
 
     def _take_numbers(self, numbers: Numbers) -> dict[NodeId, int]:
         """The message with these numbers is here; those that are new for me come back."""
@@ -528,14 +552,14 @@ class Locamu(Multicast):
         """The issuers before a target on the message's way."""
         if not self._is_handed_on(record, node):
             return self.paths.upstream(record, node)
-        failed = next(
-            x for x in self.around.between(self.me, node) if self._numbered(record, x, node)
-        )
+        way = self.around.between(self.me, node)
+        # The node that fell and numbered it for the target, if it lies between; else it is behind.
+        fell = next((x for x in way if self._numbered(record, x, node)), node)
         return [
             issuer
             for issuer in record.numbers
-            if issuer != self.me
-            and (issuer == failed or failed in self.around.between(self.me, issuer))
+            if issuer not in (self.me, node)
+            and (issuer == fell or fell in self.around.between(self.me, issuer))
             and self.around.distance(issuer, node) <= self.paths.window
         ]
 
@@ -612,9 +636,9 @@ class Locamu(Multicast):
 
     def _acknowledge(self, record: Record, out: Outbox) -> None:
         """Tell everybody who numbered it for me, not only who sent it."""
-        for issuer, vector in record.numbers.items():
-            if self.me in vector and issuer in self.extended:
-                self._acknowledge_to(issuer, vector[self.me], out)
+        for issuer, number in record.to_confirm(self.me).items():
+            if issuer in self.extended:
+                self._acknowledge_to(issuer, number, out)
 
     def _acknowledge_to(self, issuer: NodeId, number: int, out: Outbox) -> None:
         self._to_acknowledge.setdefault(issuer, {})[number] = None
@@ -656,13 +680,13 @@ class Locamu(Multicast):
     def _watch_complete(self, record: Record) -> bool:
         """Remember which numbers belong to messages whose numbers are not all known."""
         complete = self.paths.is_complete(record)
-        for issuer, vector in record.numbers.items():
-            if self.me in vector and issuer in self.extended:
+        for issuer, number in record.to_confirm(self.me).items():
+            if issuer in self.extended:
                 incomplete = self._incomplete.setdefault(issuer, {})
                 if complete:
-                    incomplete.pop(vector[self.me], None)
+                    incomplete.pop(number, None)
                 else:
-                    incomplete[vector[self.me]] = None
+                    incomplete[number] = None
         return complete
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
@@ -856,7 +880,8 @@ class Locamu(Multicast):
 
     def _may_stand_in(self, node: NodeId) -> bool:
         """Whether one of us can reach others across the other."""
-        return self.around.distance(self.me, node) <= self.f
+        within = self.f + 1 if self.hands_on_early else self.f
+        return self.around.distance(self.me, node) <= within
 
     def _stands_in_for(self, record: Record) -> list[NodeId]:
         """Those for whom this message may have to be handed on, should they fall."""
@@ -882,24 +907,28 @@ class Locamu(Multicast):
         if not self._may_stand_in(peer):
             return
         for record in self.log.records:
-            if peer not in self._stands_in_for(record):
-                continue
-            added: dict[NodeId, int] = {}
-            for node in record.numbers[peer]:
-                if self._lies_across(peer, node) and node not in record.targets:
-                    added[node] = self.past.count_for(node)
+            added = self._hand_on_one(record, peer) if peer in self._stands_in_for(record) else {}
             if added:
                 stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
-                self.log.learn(record, record.origin, {self.me: added})
                 out.persist(Learned(*stamp, record.origin, {self.me: added}))
                 self._forward(record, out)
 
+    def _hand_on_one(self, record: Record, peer: NodeId) -> dict[NodeId, int]:
+        """Number a message for those whom a node that fell may not have reached."""
+        added: dict[NodeId, int] = {}
+        for node in record.numbers[peer]:
+            if self._lies_across(peer, node) and node not in record.targets:
+                added[node] = self.past.count_for(node)
+        self.log.learn(record, record.origin, {self.me: added})
+        return added
+
     def _lies_across(self, peer: NodeId, node: NodeId) -> bool:
-        return (
-            node in self.extended
-            and node not in self.departures.gone
-            and peer in self.around.between(self.me, node)
-        )
+        """Whether a node is to be reached over the one that fell, or was skipped by it."""
+        if node not in self.extended or node in self.departures.gone:
+            return False
+        if peer in self.around.between(self.me, node):
+            return True
+        return self.hands_on_early and node in self.around.between(self.me, peer)
 
     def _finish_towards(self, record: Record, out: Outbox) -> None:
         """Those who would stand in for me need not keep it any longer."""
@@ -1020,6 +1049,7 @@ class Locamu(Multicast):
         if peer in self.departures.given_up or self.departures.awaited(peer):
             return
         self.departures.given_up[peer] = None
+        out.note("locamu.given_up", peer)
         for record in list(self.log.records):
             if record.origin == peer:
                 self._fill_skipped(record, out)
@@ -1122,6 +1152,8 @@ class Locamu(Multicast):
         for record in self.log.records:
             record.complete_at.update(dict.fromkeys(self.departures.gone))
             self._watch_complete(record)
+        for record in list(self.log.records):
+            self._collect(record, out)
         self._keep_repeating(out)
 
     def _restore(self, kept: Kept, now: int) -> None:
@@ -1163,10 +1195,16 @@ class Locamu(Multicast):
                     record.origin,
                     record.epoch,
                     record.back,
-                    record.numbers,
+                    {**record.numbers, self.me: self._way_onward(record)},
                     nested(raised),
                 )
             )
+        for record in self.log.records:
+            onward = self._way_onward(record)
+            handed_on = {n: s for n, s in record.targets.items() if n not in onward}
+            if handed_on:
+                stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
+                records.append(Learned(*stamp, record.origin, {self.me: handed_on}))
         arrived = self.past.arrived
         records.append(
             Past(
@@ -1182,6 +1220,11 @@ class Locamu(Multicast):
         records += [Waiting(publication) for publication in self.waiting]
         records += [Departed(peer) for peer in self.departures.gone]
         return records
+
+    def _way_onward(self, record: Record) -> dict[NodeId, int]:
+        """The targets that a message has not because it is handed on: they were numbered first."""
+        targets = record.targets.items()
+        return {node: number for node, number in targets if not self._is_handed_on(record, node)}
 
     # What people ask
 
@@ -1244,6 +1287,18 @@ class Locamu(Multicast):
         cause = NO_MESSAGE if copy.waits_for is None else self._id_of(copy.waits_for)
         out.hold(copy.message.publication.id, cause, self._words_for(copy))
 
+    def conditions(self) -> dict[str, int]:
+        return {
+            "within_fault_budget": int(self._within_budget),
+            "suspected": len(self.suspected)
+            - sum(1 for p in self.departures.gone if p in self.suspected),
+            "gone": len(self.departures.gone),
+            "given_up": len(self.departures.given_up),
+            "held": len(self.holdback.copies),
+            "kept": len(self.log.records),
+            "declared_gone": int(self.expelled_by != NOBODY),
+        }
+
     def state_size(self) -> int:
         return self.past.size() + self.log.size()
 
@@ -1268,8 +1323,9 @@ class Locamu(Multicast):
     def _plan(self, source: NodeId, target: NodeId) -> LinkPlan:
         plan = self._plans.get((source, target))
         if plan is None:
+            whole = self.reach if self.hands_on_early else 0
             plan = LinkPlan(
-                self.around, source, target, self.reach, self.paths.window, self.horizon
+                self.around, source, target, self.reach, self.paths.window, self.horizon, whole
             )
             self._plans[source, target] = plan
         return plan
@@ -1423,6 +1479,13 @@ SPEC = ProtocolSpec(
         all_is_near,
     ],
     at_rest=[nothing_is_left],
+    events={
+        "locamu.too_many_down": "more nodes near here are suspected than can be worked around",
+        "locamu.within_budget": "no more nodes near here are suspected than can be worked around",
+        "locamu.gone": "a node was declared gone for good",
+        "locamu.given_up": "nothing that a node that is gone published is waited for any more",
+        "locamu.expelled": "this node was declared gone for good",
+    },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
     offers=["explain", "gone"],

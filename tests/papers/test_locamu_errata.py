@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from causalcast.core import GroupId, NodeId, Outbox, Publication, Setup
+from causalcast.judge import judge
 from causalcast.parts.gap_consultation import GapConsultation
 from causalcast.parts.late_members import LateMembers
 from causalcast.parts.neighbourhood import Neighbourhood
 from causalcast.parts.safe_path import SafePath
-from causalcast.protocols.locamu import SPEC, Locamu
+from causalcast.protocols.locamu import SPEC, Locamu, nothing_is_left
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -339,10 +340,21 @@ def delivered_at(run: DirectedRun, node: int) -> int:
     return sum(row["node"] == node and row["kind"] == "deliver" for row in rows)
 
 
-def directed(edges: list[list[int]], groups: dict[str, list[int]], steps: list[str]) -> DirectedRun:
+def directed(
+    edges: list[list[int]],
+    groups: dict[str, list[int]],
+    steps: list[str],
+    options: dict[str, Any] | None = None,
+) -> DirectedRun:
     """Play steps and stop there: nobody recovers, nothing else arrives."""
-    schedule = Schedule("stops there", edges, groups, steps, "", "")
-    scenario = schedule.scenario()
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", options or {}),
+        ("overlay", {"kind": "edges", "nodes": 1 + max(map(max, edges)), "edges": edges}),
+        ("groups", groups),
+        ("calm", {"recover_all": True}),
+    ]
+    text = toml_text({"protocol": "locamu", "steps": steps}, tables)
+    scenario = Scenario(text, "stops there")
     run = DirectedRun(scenario, "messages")
     for step in scenario.steps:
         assert run.director.do(step), step
@@ -422,6 +434,62 @@ def test_a_message_waits_for_a_node_that_is_down(name: str) -> None:
     assert delivered_at(run, node) == 2 - waiting
     run.complete()
     assert delivered_at(run, node) == 2
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_declaring_the_node_gone_lets_the_message_through(name: str) -> None:
+    """What its neighbours have is handed on first, so nothing is lost here, and order is kept."""
+    edges, groups, steps, node, _ = STUCK[name]
+    fell = next(int(step.split()[1]) for step in steps if step.startswith("crash"))
+    run = directed(edges, groups, steps)
+    settle(run)
+    run.director.do(("gone", node, fell))
+    run.complete()
+    assert delivered_at(run, node) == 2
+    found = judge(run.result())
+    assert not any(found.violations.values())
+    ups = [one.stack.multicast for one in run.simulation.nodes if one.up]
+    assert len(ups) == len(run.simulation.nodes) - 1
+    assert all(nothing_is_left(multicast) for multicast in ups)
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_neighbours_that_stand_in_at_once_need_no_operator(name: str) -> None:
+    edges, groups, steps, node, _ = STUCK[name]
+    run = directed(edges, groups, steps, {"hand_on": "suspected"})
+    settle(run)
+    assert delivered_at(run, node) == 2
+
+
+def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() -> None:
+    """1 wrongly suspects 2, reaches only 0 behind it, and is gone: 2 cannot be handed the message,
+    for 0 does not know which number 3 would have to wait for. What depends on it goes on."""
+    steps = ["suspect 1 2", "publish 1 all", "bring 1 0", "crash 1 0", "publish 0 all"]
+    run = directed([[2, 0], [2, 1], [1, 3]], {"all": [0, 2, 3]}, steps)
+    settle(run)
+    assert delivered_at(run, 2) == delivered_at(run, 3) == 0
+    run.director.do(("gone", 2, 1))
+    run.complete()
+    assert delivered_at(run, 2) == delivered_at(run, 3) == 1
+    orders = judge(run.result()).violations["causal_order"]
+    assert [(v.kind, v.node, v.cause) for v in orders] == [
+        ("gap", 2, 1 << 32 | 1),
+        ("gap", 3, 1 << 32 | 1),
+    ]
+
+
+def test_c5_a_number_that_only_the_fallen_node_knew_holds_up_even_those_who_stand_in() -> None:
+    """1 numbered m0 for 2 and told nobody; its own m1 depends on that number. 2 has m0 under
+    another number, and nobody can tell that it is the same: m1 waits until 1 is back."""
+    steps = ["suspect 1 0", "publish 3 left", "suspect 3 0", "arrive 3 1", "publish 1 left"]
+    steps += ["arrive 1 3", "crash 1 0"]
+    run = directed(
+        [[1, 0], [1, 2], [0, 3]], {"left": [0, 1, 2, 3]}, steps, {"hand_on": "suspected"}
+    )
+    settle(run)
+    assert delivered_at(run, 2) == 1
+    run.complete()
+    assert delivered_at(run, 2) == 2
 
 
 _led_to = LateMembers.led_to

@@ -108,7 +108,7 @@ from causalcast.parts.safe_path import NOBODY, Numbers, SafePath
 
 REPEAT: Final = "repeat"
 WORD: Final = "word"  # acknowledgements, and what is finished, for one node
-MOST_PATIENCE: Final = 16  # times `repeat_after`, between questions that are seldom needed
+MOST_PATIENCE: Final = 4  # times `repeat_after`, between questions that are seldom needed
 MOST_WANTED: Final = 100  # numbers asked for in one message; the rest is asked for later
 
 

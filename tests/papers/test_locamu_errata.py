@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from causalcast.core import GroupId, NodeId, Outbox, Publication, Setup
+from causalcast.core import GroupId, Message, NodeId, Outbox, Publication, Setup
 from causalcast.judge import judge
 from causalcast.parts.gap_consultation import GapConsultation
 from causalcast.parts.late_members import LateMembers
+from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood
 from causalcast.parts.safe_path import SafePath
 from causalcast.protocols.locamu import SPEC, Locamu, nothing_is_left
@@ -63,6 +64,14 @@ SCHEDULES = [
         {"g": [0, 1]},
         ["publish 1 g"],
         "taken_before_tested",
+        "agreement",
+    ),
+    Schedule(
+        "E2: a message depends on the number it is being given",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g"],
+        "counted_before_frozen",
         "agreement",
     ),
     Schedule(
@@ -216,6 +225,14 @@ SCHEDULES = [
         "no_duplication",
     ),
     Schedule(
+        "E22: numbers of a duplicate do not count as arrived",
+        line(2, 1, 0, 3),
+        {"g": [3]},
+        ["suspect 2 1", "publish 2 g", "expire 2 repeat", "publish 2 g"],
+        "merged_not_arrived",
+        "invariant",
+    ),
+    Schedule(
         "G1: a jump over two nodes hides a cause",
         [[0, 1], [1, 2], [2, 3], [2, 4], [4, 5]],
         {"g": [3, 5]},
@@ -299,11 +316,35 @@ SCHEDULES = [
         skips=1,
     ),
     Schedule(
+        "A1: what was sent before the crash is not on disk, at the receiver",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 0 g", "bring 0 1", "crash 1 0", "recover 1"],
+        "last_record_not_on_disk",
+        "no_duplication",
+    ),
+    Schedule(
+        "A1: what was delivered before the crash is not on disk, at the publisher",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g", "crash 1 0", "recover 1"],
+        "last_record_not_on_disk",
+        "agreement",
+    ),
+    Schedule(
         "A2: a node restarts empty",
         line(0, 1),
         {"g": [0, 1]},
         ["publish 1 g", "crash 1 0", "recover 1", "publish 1 g"],
         "recovered_empty",
+        "agreement",
+    ),
+    Schedule(
+        "A3: counts survive, messages do not, at the publisher",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g", "crash 1 0"],
+        "log_not_recovered",
         "agreement",
     ),
     Schedule(
@@ -513,19 +554,37 @@ def recover_nothing(*_: object) -> None:
     return
 
 
+_stamp = Locamu._stamp
+_on_recover = Locamu.on_recover
+
+
+def freeze_after_counting(self: Locamu, record: Record) -> None:
+    _stamp(self, record)
+    record.needs = dict(self.past.numbers)
+
+
+def recover_without_the_last(self: Locamu, records: list[Message], out: Outbox) -> None:
+    _on_recover(self, records[:-1], out)
+
+
 # Errors that a thousand random schedules seldom meet; the others are mutants of the swarm.
 RARE = {
-    "nothing_is_pulled": find_mutant(MUTANTS, "waits_for_itself").patches[1],
-    "recovered_empty": Patch(Locamu, "on_recover", recover_nothing),
-    "gap_not_consulted": Patch(GapConsultation, "is_settled", settled_at_once),
-    "led_by_own_epoch": Patch(LateMembers, "led_to", led_at_once),
-    "published_while_joining": Patch(Locamu, "on_publish", publish_while_joining),
+    "counted_before_frozen": [
+        Patch(Locamu, "_stamp", freeze_after_counting),
+        *find_mutant(MUTANTS, "waits_for_itself").patches,  # the repair of E4 hides E2
+    ],
+    "nothing_is_pulled": [find_mutant(MUTANTS, "waits_for_itself").patches[1]],
+    "recovered_empty": [Patch(Locamu, "on_recover", recover_nothing)],
+    "last_record_not_on_disk": [Patch(Locamu, "on_recover", recover_without_the_last)],
+    "gap_not_consulted": [Patch(GapConsultation, "is_settled", settled_at_once)],
+    "led_by_own_epoch": [Patch(LateMembers, "led_to", led_at_once)],
+    "published_while_joining": [Patch(Locamu, "on_publish", publish_while_joining)],
 }
 
 
 def mutant_of(schedule: Schedule) -> Mutant:
     if schedule.mutant in RARE:
-        return Mutant(schedule.mutant, "", [schedule.breaks], [RARE[schedule.mutant]])
+        return Mutant(schedule.mutant, "", [schedule.breaks], RARE[schedule.mutant])
     return find_mutant(MUTANTS, schedule.mutant)
 
 

@@ -13,6 +13,9 @@ from causalcast.swarm.mutant import Mutant, Patch
 from causalcast.swarm.trial import without_losses
 from causalcast.trace.schema import GUARANTEES
 
+GONE = ("note", "locamu.gone")
+SEEDS = range(100)
+FEW = 10  # publications that nobody could hand on any more
 SCENARIO = """
 protocol = "{protocol}"
 until_ms = 400
@@ -40,11 +43,11 @@ recover_all = true
 
 
 def test_the_adversary_finds_nothing_but_losses() -> None:
-    campaign = run_campaign(Plan("locamu", gives_up=True), range(150))
+    campaign = run_campaign(Plan("locamu", gives_up=True), SEEDS)
     assert campaign.failures == []
     assert campaign.fired["gone"] > 50
     assert campaign.fired["note.locamu.handed_on"] > 10
-    assert 0 < campaign.fired["lost_with_a_node_that_is_gone"] < 50
+    assert campaign.fired["lost_with_a_node_that_is_gone"] < FEW
 
 
 def give_up_at_once(self: Locamu, sender: object, told: object, out: object) -> None:
@@ -60,26 +63,22 @@ def give_up_at_once(self: Locamu, sender: object, told: object, out: object) -> 
         ("nothing_handed_on", Patch(Locamu, "_hand_on", lambda *_: None)),
         ("given_up_at_once", Patch(Locamu, "_on_gone_told", give_up_at_once)),
         ("never_given_up", Patch(Locamu, "_give_up", lambda *_: None)),
-        (
-            "still_kept_for",
-            Patch(Locamu, "_depart", lambda self, peer: self.departures.declare(peer)),
-        ),
     ],
 )
 def test_it_would_find_more(name: str, patch: Patch) -> None:
     """A planted bug either breaks a promise or loses more than the adversary saw lost before."""
     plan = Plan("locamu", gives_up=True)
     with Mutant(name, "", [], [patch]).planted():
-        campaign = run_campaign(plan, range(150))
+        campaign = run_campaign(plan, SEEDS)
     lost = campaign.fired["lost_with_a_node_that_is_gone"]
-    assert campaign.failures or lost > 50, (name, lost)
+    assert campaign.failures or lost >= FEW, (name, lost)
 
 
 def test_a_scenario_can_declare_a_node_gone() -> None:
     run = simulate(Scenario(SCENARIO.format(protocol="locamu"), "scenario"), "full")
     assert run.header.faults["gone"] == 1
     rows = run.events.to_pylist()
-    gone_at = [row["node"] for row in rows if row["note"] == "locamu.gone"]
+    gone_at = [row["node"] for row in rows if (row["kind"], row["note"]) == GONE]
     assert sorted(gone_at) == [0, 2, 3]
     assert sum(row["kind"] == "deliver" and row["node"] == 3 for row in rows) == 40
 

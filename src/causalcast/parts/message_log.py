@@ -28,6 +28,7 @@ class Record(Stamped):
         self.since = at  # when it was processed here
         self.needs: dict[Pair, int] = {}
         self.targets: dict[NodeId, int] = {}  # whom I numbered it for
+        self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward
         self.beside: dict[NodeId, int] = {}  # who handed it on from beside its way, and its number
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers

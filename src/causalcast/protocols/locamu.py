@@ -66,20 +66,15 @@ from causalcast.core import (
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
 from causalcast.parts import gap_consultation, locamu_messages
-from causalcast.parts.departures import Departures
 from causalcast.parts.fault_budget import is_within_budget
 from causalcast.parts.gap_consultation import Answer, Ask, GapConsultation
-from causalcast.parts.holdback import Arrived, Holdback
+from causalcast.parts.holdback import Arrived
 from causalcast.parts.late_members import LateMembers
 from causalcast.parts.link_header import (
-    Header,
-    HeaderReader,
-    HeaderWriter,
-    LinkPlan,
     MissedHeader,
     UnreadableHeader,
 )
-from causalcast.parts.local_past import LocalPast, nested
+from causalcast.parts.local_past import nested
 from causalcast.parts.locamu_messages import (
     Ack,
     Admission,
@@ -102,66 +97,29 @@ from causalcast.parts.locamu_messages import (
     is_copy_of,
     with_header,
 )
-from causalcast.parts.message_log import MessageLog, Record
+from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.passing_on import WORD
 from causalcast.parts.safe_path import NOBODY, Numbers, SafePath
+from causalcast.parts.standing_in import StandingIn
 
 REPEAT: Final = "repeat"
-WORD: Final = "word"  # acknowledgements, and what is finished, for one node
-MOST_PATIENCE: Final = 4  # times `repeat_after`, between questions that are seldom needed
 MOST_WANTED: Final = 100  # numbers asked for in one message; the rest is asked for later
 
 
-class Locamu(Multicast):
+class Locamu(StandingIn):
     """The past near this node, messages on their way onward, and copies that wait."""
 
     def __init__(self, setup: Setup, around: Neighbourhood, paths: SafePath) -> None:
-        self.me = setup.me
-        self.f = setup.number("f")
-        self.reach = self.f + 1
-        self.horizon = 2 * self.f + 1
-        self.repeat_after = setup.number("repeat_after")
-        self.acknowledge_after = setup.number("acknowledge_after")
-        self.window = setup.number("window")
-        self.compresses = setup.text("headers") == "compressed"
-        self.hands_on_early = setup.text("hand_on") == "suspected"
-        self.around = around
-        self.paths = paths
-        self.extended = dict.fromkeys(around.within(self.reach))
-        # Survives a crash.
-        self.past = LocalPast(self.me, list(self.extended))
-        self.log = MessageLog()
-        self.members = LateMembers(setup)
-        self.waiting: list[Publication] = []  # published here, until this node is admitted
-        self.departures = Departures(around, self.reach, self.horizon)
-        # Does not.
-        self.holdback = Holdback()
+        super().__init__(setup, around, paths)
+        self.members = LateMembers(setup)  # survives a crash
+        self.waiting: list[Publication] = []  # published here, until this node is admitted; so too
         self.consultation = GapConsultation(around, self.reach)
-        self.suspected: dict[NodeId, None] = {}
-        self.active = self._first_live()
-        self.links: dict[NodeId, LinkId] = {}
-        self.expelled_by = NOBODY  # who told this node that it was declared gone
         self._within_budget = True
-        self._plans: dict[Pair, LinkPlan] = {}
-        self._writers: dict[NodeId, HeaderWriter] = {}
-        self._readers: dict[NodeId, HeaderReader] = {}
         self._woken: list[Pair] = []  # held copies to look at again
         self._forgotten: list[list[int]] = []  # removals that no record has yet
-        self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
-        self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
-        self._behind: dict[NodeId, None] = {}  # whose window was too small for something
-        self._words_due: dict[NodeId, None] = {}  # whom to tell something soon
-        self._to_acknowledge: dict[NodeId, dict[int, None]] = {}
-        self._acknowledged_to: dict[NodeId, int] = {}
-        self._to_finish: dict[NodeId, None] = {}  # whom to tell what is finished here
-        self._finished_to: dict[NodeId, int] = {}  # up to which of its numbers a node has finished
-        self._ask_finished: dict[NodeId, Pair] = {}  # when to ask it next, and how long to wait
         self._probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
         self._repeats = False
-
-    def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
-        return {**self.__dict__, "_plans": {}}
 
     # Publishing
 
@@ -527,167 +485,7 @@ class Locamu(Multicast):
             for node, number in vector.items():
                 self._woken += self.holdback.carrying((issuer, node, number))
 
-    # Sending on
-
-    def _forward(self, record: Record, out: Outbox) -> None:
-        for node in self.active:
-            if node in record.targets:
-                self._offer(record, node, False, out)
-
-    def _offer(self, record: Record, node: NodeId, again: bool, out: Outbox) -> None:
-        """Send a copy to a target that lacks it, or lacks numbers that are known here."""
-        if node in record.complete_at or node not in self.links:
-            return
-        before = self._before(record, node)
-        if not self._is_wanted(record, node, before):
-            return
-        if not self.paths.is_enough(record, before):
-            out.note("locamu.unsafe", node)
-        elif self._has_room(record, node):
-            self._send_copy(record, node, before, again, out)
-        else:
-            self._behind[node] = None
-
-    def _before(self, record: Record, node: NodeId) -> list[NodeId]:
-        """The issuers before a target on the message's way."""
-        if not self._is_handed_on(record, node):
-            return self.paths.upstream(record, node)
-        way = self.around.between(self.me, node)
-        # The node that fell and numbered it for the target, if it lies between; else it is behind.
-        fell = next((x for x in way if self._numbered(record, x, node)), node)
-        return [
-            issuer
-            for issuer in record.numbers
-            if issuer not in (self.me, node)
-            and (issuer == fell or fell in self.around.between(self.me, issuer))
-            and self.around.distance(issuer, node) <= self.paths.window
-        ]
-
-    def _is_handed_on(self, record: Record, node: NodeId) -> bool:
-        """Whether a target is not on the message's way onward from here."""
-        return record.back != NOBODY and self.around.hop(self.me, node) == record.back
-
-    def _numbered(self, record: Record, issuer: NodeId, node: NodeId) -> bool:
-        return issuer in record.numbers and node in record.numbers[issuer]
-
-    def _has_room(self, record: Record, node: NodeId) -> bool:
-        """A node that was away is not sent everything at once. It acknowledges in the order things
-        were sent; what it cannot process for want of something later, it asks for."""
-        under_way = self._under_way.get(node, {})
-        return len(under_way) < self.window or record in under_way
-
-    def _send_waiting(self, node: NodeId, out: Outbox) -> None:
-        """Acknowledgements made room: go on where it was too small."""
-        if node not in self._behind or node not in self.active:
-            return
-        del self._behind[node]
-        for record in self.log.records:
-            if node in record.targets:
-                self._offer(record, node, False, out)
-                if node in self._behind:
-                    return
-
-    def _is_wanted(self, record: Record, node: NodeId, before: list[NodeId]) -> bool:
-        sent = record.sent.get(node)
-        if sent is not None and all(issuer in sent for issuer in before):
-            return False
-        known = record.known_at.get(node)
-        return known is None or not all(issuer in known for issuer in before)
-
-    def _send_copy(
-        self, record: Record, node: NodeId, before: list[NodeId], again: bool, out: Outbox
-    ) -> None:
-        origin = record.origin
-        if origin != NOBODY and self.around.distance(origin, node) > self.paths.window:
-            origin = NOBODY
-        numbers = {issuer: record.numbers[issuer] for issuer in before}
-        if self._is_handed_on(record, node):
-            numbers[self.me] = {node: record.targets[node]}
-            needs = nested(record.needs)
-            message = with_header(record.message, b"")
-            handed = HandedOn(message, origin, record.epoch, numbers, needs)
-            out.note("locamu.handed_on", node)
-            self._is_sent(record, node, before, out)
-            out.send(node, handed, self.links[node])
-            return
-        header = Header(origin, record.epoch, numbers, record.needs)
-        writer = self._writers.get(node)
-        if writer is None:
-            writer = HeaderWriter(self._plan(self.me, node))
-            self._writers[node] = writer
-        if again:
-            writer.start_over()
-        if self.compresses:
-            data = writer.write(header)
-        else:
-            data = writer.write_alone(header)
-        if self.around.distance(self.me, node) > 1:
-            out.note("locamu.jump", node)
-        self._is_sent(record, node, before, out)
-        out.send(node, with_header(record.message, data), self.links[node])
-
-    def _is_sent(self, record: Record, node: NodeId, before: list[NodeId], out: Outbox) -> None:
-        record.sent[node] = before
-        record.tried_at[node] = out.now
-        if node not in record.complete_at:  # it may ask for what it has got meanwhile
-            self._under_way.setdefault(node, {})[record] = None
-
     # Acknowledging
-
-    def _acknowledge(self, record: Record, out: Outbox) -> None:
-        """Tell everybody who numbered it for me, not only who sent it."""
-        for issuer, number in record.to_confirm(self.me).items():
-            if issuer in self.extended:
-                self._acknowledge_to(issuer, number, out)
-
-    def _acknowledge_to(self, issuer: NodeId, number: int, out: Outbox) -> None:
-        self._to_acknowledge.setdefault(issuer, {})[number] = None
-        self._plan_word(issuer, out)
-
-    def _plan_word(self, node: NodeId, out: Outbox) -> None:
-        """Collect what there is to tell a node for a while."""
-        if node not in self._words_due:
-            self._words_due[node] = None
-            out.start_timer(WORD, self.acknowledge_after, node)
-
-    def _send_word(self, node: NodeId, out: Outbox) -> None:
-        del self._words_due[node]
-        due = self._to_acknowledge.pop(node, {})
-        finishes = node in self._to_finish
-        self._to_finish.pop(node, None)
-        if node in self.links:  # else it will send again, or ask, when there is a link
-            if due:
-                self._send_acknowledgements(node, due, out)
-            if finishes:
-                self._say_finished(node, out)
-
-    def _send_acknowledgements(self, issuer: NodeId, due: dict[int, None], out: Outbox) -> None:
-        incomplete = self._incomplete.get(issuer, {})
-        complete_to = self.past.arrived[issuer].count
-        if incomplete:
-            complete_to = min(complete_to, min(incomplete) - 1)
-        complete: list[int] = []
-        partial: dict[int, list[NodeId]] = {}
-        for number in due:
-            if number in incomplete:
-                record = self.log.at((issuer, self.me, number))
-                assert record is not None
-                partial[number] = self.paths.upstream(record, self.me)
-            elif number > complete_to:
-                complete.append(number)
-        out.send(issuer, Ack(complete_to, complete, partial), self.links[issuer])
-
-    def _watch_complete(self, record: Record) -> bool:
-        """Remember which numbers belong to messages whose numbers are not all known."""
-        complete = self.paths.is_complete(record)
-        for issuer, number in record.to_confirm(self.me).items():
-            if issuer in self.extended:
-                incomplete = self._incomplete.setdefault(issuer, {})
-                if complete:
-                    incomplete.pop(number, None)
-                else:
-                    incomplete[number] = None
-        return complete
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
         under_way = self._under_way.setdefault(sender, {})
@@ -704,18 +502,6 @@ class Locamu(Multicast):
                 under_way.pop(record, None)
                 self._forward(record, out)
         self._send_waiting(sender, out)
-
-    def _newly_acknowledged(self, sender: NodeId, ack: Ack) -> list[int]:
-        """The numbers that are complete at the sender and were not known to be."""
-        before = self._acknowledged_to.get(sender, 0)
-        to = min(ack.complete_to, self.past.numbers.get((self.me, sender), 0))
-        self._acknowledged_to[sender] = max(before, to)
-        if to - before <= len(self.log.records):
-            found = list(range(before + 1, to + 1))
-        else:
-            given = [record.targets.get(sender, 0) for record in self.log.records]
-            found = [number for number in given if before < number <= to]
-        return found + ack.complete
 
     # Repeating and asking
 
@@ -778,10 +564,6 @@ class Locamu(Multicast):
             wanted.setdefault(issuer, {}).update(dict.fromkeys(missing))
         self._probed = {}
         return {node: list(numbers)[:MOST_WANTED] for node, numbers in wanted.items() if numbers}
-
-    def _tell(self, node: NodeId, message: Message, out: Outbox) -> None:
-        if node in self.links:
-            out.send(node, message, self.links[node])
 
     def _on_probe(self, sender: NodeId, probe: Probe, out: Outbox) -> None:
         for number in probe.numbers:
@@ -860,211 +642,12 @@ class Locamu(Multicast):
             self._forward(record, out)
         self._look_again(list(self.holdback.copies), out)
 
-    def _first_live(self) -> dict[NodeId, None]:
-        """The first node that is not suspected on every way; the neighbours if none is."""
-        return {
-            node: None
-            for node in self.extended
-            if node not in self.suspected
-            and all(between in self.suspected for between in self.around.between(self.me, node))
-        }
-
     def _watch_budget(self, out: Outbox) -> None:
         """Say when more nodes are suspected than the protocol works around, and when no more."""
         within = is_within_budget(self.suspected, self.around.tree, self.f)
         if within != self._within_budget:
             self._within_budget = within
             out.note("locamu.within_budget" if within else "locamu.too_many_down")
-
-    # Standing in for neighbours that fell
-
-    def _may_stand_in(self, node: NodeId) -> bool:
-        """Whether one of us can reach others across the other."""
-        within = self.f + 1 if self.hands_on_early else self.f
-        return self.around.distance(self.me, node) <= within
-
-    def _stands_in_for(self, record: Record) -> list[NodeId]:
-        """Those for whom this message may have to be handed on, should they fall."""
-        if not self.hands_on_early:
-            publisher = record.origin
-            near = publisher not in (NOBODY, self.me) and self._may_stand_in(publisher)
-            return [publisher] if near and self._numbered(record, publisher, self.me) else []
-        return [
-            issuer
-            for issuer, vector in record.numbers.items()
-            if issuer != self.me
-            and self.me in vector
-            and self._may_stand_in(issuer)
-            and self.around.hop(self.me, issuer) == record.back
-        ]
-
-    def _is_finished_by(self, record: Record, issuer: NodeId) -> bool:
-        number = record.numbers[issuer][self.me]
-        return issuer in self.departures.gone or number <= self._finished_to.get(issuer, 0)
-
-    def _hand_on(self, peer: NodeId, out: Outbox) -> None:
-        """What a node that fell numbered for others across it is numbered and sent by me."""
-        if not self._may_stand_in(peer):
-            return
-        for record in self.log.records:
-            added = self._hand_on_one(record, peer) if peer in self._stands_in_for(record) else {}
-            if added:
-                stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
-                out.persist(Learned(*stamp, record.origin, {self.me: added}))
-                self._forward(record, out)
-
-    def _hand_on_one(self, record: Record, peer: NodeId) -> dict[NodeId, int]:
-        """Number a message for those whom a node that fell may not have reached."""
-        added: dict[NodeId, int] = {}
-        for node in record.numbers[peer]:
-            if self._lies_across(peer, node) and node not in record.targets:
-                added[node] = self.past.count_for(node)
-        self.log.learn(record, record.origin, {self.me: added})
-        return added
-
-    def _lies_across(self, peer: NodeId, node: NodeId) -> bool:
-        """Whether a node is to be reached over the one that fell, or was skipped by it."""
-        if node not in self.extended or node in self.departures.gone:
-            return False
-        if peer in self.around.between(self.me, node):
-            return True
-        return self.hands_on_early and node in self.around.between(self.me, peer)
-
-    def _finish_towards(self, record: Record, out: Outbox) -> None:
-        """Those who would stand in for me need not keep it any longer."""
-        if record.is_finished or not (self.hands_on_early or record.origin == self.me):
-            return
-        record.is_finished = True
-        for node in record.targets:
-            if self._may_stand_in(node):
-                self._to_finish[node] = None
-                self._plan_word(node, out)
-
-    def _say_finished(self, node: NodeId, out: Outbox) -> None:
-        to = self.past.numbers.get((self.me, node), 0)
-        for record in self.log.records:
-            mine = record.origin == self.me or self.hands_on_early
-            if not mine or node not in record.targets or self._is_handed_on(record, node):
-                continue
-            if not self._is_passed_on(record):
-                to = record.targets[node] - 1
-                break
-        self._tell(node, Finished(to), out)
-
-    def _on_finished(self, sender: NodeId, to: int, out: Outbox) -> None:
-        if to > self._finished_to.get(sender, 0):
-            self._finished_to[sender] = to
-            for record in list(self.log.records):
-                if sender in self._stands_in_for(record):
-                    self._collect(record, out)
-
-    def _ask_what_is_finished(self, out: Outbox) -> None:
-        """Seldom, and less and less: who has finished says so by itself, unless that was lost."""
-        unfinished = {
-            issuer: None
-            for record in self.log.records
-            if self._is_passed_on(record)
-            for issuer in self._stands_in_for(record)
-            if not self._is_finished_by(record, issuer)
-        }
-        for issuer in unfinished:
-            at, wait = self._ask_finished.get(
-                issuer, (out.now + self.repeat_after, self.repeat_after)
-            )
-            if out.now >= at:
-                self._tell(issuer, AskFinished(), out)
-                wait = min(2 * wait, MOST_PATIENCE * self.repeat_after)
-                at = out.now + wait
-            self._ask_finished[issuer] = (NodeId(at), NodeId(wait))
-        for issuer in list(self._ask_finished):
-            if issuer not in unfinished:
-                del self._ask_finished[issuer]
-
-    # Nodes that are gone for good
-
-    def on_gone(self, peer: NodeId, out: Outbox) -> None:
-        if peer == self.me or peer in self.departures.gone or not self.around.knows(peer):
-            return
-        out.note("locamu.gone", peer)
-        out.persist(Departed(peer))
-        self._depart(peer)
-        self.links.pop(peer, None)
-        self._hand_on(peer, out)
-        for record in list(self.log.records):
-            if peer in record.targets:
-                record.complete_at[peer] = None
-            if self._watch_complete(record):
-                self._acknowledge(record, out)
-            self._collect(record, out)
-        for node in self.departures.to_tell(peer):
-            self._tell_gone(peer, node, out)
-        self._give_up(peer, out)
-        self._change_active(out)
-
-    def _depart(self, peer: NodeId) -> None:
-        self.departures.declare(peer)
-        self.paths.gone[peer] = None
-        self._under_way.pop(peer, None)
-        if peer in self.extended:
-            self.suspected[peer] = None
-
-    def _on_gone_told(self, sender: NodeId, told: Gone, out: Outbox) -> None:
-        peer = told.peer
-        if peer == self.me:
-            self.expelled_by = sender
-            out.note("locamu.expelled", sender)
-            return
-        if not self.around.knows(peer):
-            out.note("locamu.nonsense", sender)
-            return
-        self.on_gone(peer, out)
-        if told.ready and all(self._is_here(sender, number) for number in told.pending):
-            self.departures.heard[peer][sender] = None
-            self._give_up(peer, out)
-        if told.asks:
-            self._tell_gone(peer, sender, out, answers=True)
-
-    def _is_here(self, issuer: NodeId, number: int) -> bool:
-        held = (issuer, NodeId(number)) in self.holdback.copies
-        return held or self.past.has_arrived(issuer, number)
-
-    def _tell_gone(self, peer: NodeId, node: NodeId, out: Outbox, answers: bool = False) -> None:
-        """Name what is still on its way to a node of what one that is gone published."""
-        # Who stands between may still get something, and pass it on.
-        between = self.me in self.around.between(peer, node)
-        ready = not between or peer in self.departures.given_up
-        pending = [
-            record.targets[node]
-            for record in self.log.records
-            if record.origin == peer
-            and node in record.targets
-            and node not in record.complete_at
-            and node not in record.known_at
-        ]
-        asks = not answers and node not in self.departures.heard[peer]
-        self._tell(node, Gone(peer, ready, pending, asks), out)
-
-    def _give_up(self, peer: NodeId, out: Outbox) -> None:
-        """Nobody can bring anything any more: what is missing is lost, and not waited for."""
-        if peer in self.departures.given_up or self.departures.awaited(peer):
-            return
-        self.departures.given_up[peer] = None
-        out.note("locamu.given_up", peer)
-        for record in list(self.log.records):
-            if record.origin == peer:
-                self._fill_skipped(record, out)
-        self._look_again(list(self.holdback.copies), out)
-        for node in self.departures.to_tell(peer):
-            if self.me in self.around.between(peer, node):
-                self._tell_gone(peer, node, out)
-
-    def _fill_skipped(self, record: Record, out: Outbox) -> None:
-        """Who was jumped over and never got it gave it no numbers; all after it must know that."""
-        way = self.around.between(record.origin, self.me)
-        skipped: Numbers = {node: {} for node in way if node not in record.numbers}
-        if skipped:
-            self._learn(record, record.origin, skipped, out)
-            self._collect(record, out)
 
     def losses(self, peer: NodeId) -> list[str]:
         found = [
@@ -1081,34 +664,7 @@ class Locamu(Multicast):
         found.append(f"what node {peer} published and nobody has received")
         return found
 
-    def objection(self, peer: NodeId) -> str:
-        if peer == self.me:
-            return "a node cannot declare itself gone"
-        if not self.around.knows(peer):
-            return f"node {peer} is too far away; ask a node within {self.horizon} hops of it"
-        if peer in self.links:
-            return f"node {peer} is linked to this node now; stop it first"
-        gone = {**self.departures.gone, peer: None}
-        if not is_within_budget(gone, self.around.tree, self.f):
-            return (
-                f"with node {peer} more than {self.f} of {self.horizon} nodes in a row would be "
-                "gone, and nothing could pass them"
-            )
-        return ""
-
     # Forgetting, and surviving a crash
-
-    def _is_passed_on(self, record: Record) -> bool:
-        """Whether its numbers are complete here and at every target."""
-        return all(node in record.complete_at for node in record.targets) and (
-            self.paths.is_complete(record)
-        )
-
-    def _is_done(self, record: Record) -> bool:
-        """It is not needed any more, either to pass it on or to stand in for who sent it."""
-        return self._is_passed_on(record) and all(
-            self._is_finished_by(record, issuer) for issuer in self._stands_in_for(record)
-        )
 
     def _collect(self, record: Record, out: Outbox) -> None:
         if record in self.log.records and self._is_passed_on(record):
@@ -1136,6 +692,7 @@ class Locamu(Multicast):
                     self.log.learn(known, NodeId(entry.origin), entry.numbers)
                     self._take_numbers(known.numbers)
                     self.past.restore_raised({self.me: entry.numbers.get(self.me, {})})
+                    self._restore_handed_on(known)
             elif isinstance(entry, Forgotten):
                 for issuer, node, number in entry.stamps:
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
@@ -1164,6 +721,7 @@ class Locamu(Multicast):
         record.needs = dict(self.past.numbers)
         record.targets = record.numbers.setdefault(self.me, {})
         self.past.restore_raised({self.me: record.targets})
+        self._restore_handed_on(record)
         self.log.add(record)
         message = kept.message
         if isinstance(message, Subscription):
@@ -1172,6 +730,10 @@ class Locamu(Multicast):
             self.members.admit(message.group, message.joiner, message.epoch)
             if not self.members.is_joining():
                 self.waiting = []  # all were sent off in that step
+
+    def _restore_handed_on(self, record: Record) -> None:
+        back = [n for n in record.targets if self.around.hop(self.me, n) == record.back]
+        record.handed_on = dict.fromkeys(back)
 
     def _restore_past(self, past: Past) -> None:
         self.past.restore_raised(past.past)
@@ -1312,23 +874,6 @@ class Locamu(Multicast):
         under_way = any(self._under_way.values())
         kept = self.log.records or self.log.size() or self.holdback.copies or self.waiting
         return not (kept or gaps or under_way)
-
-    def _reader(self, sender: NodeId) -> HeaderReader:
-        reader = self._readers.get(sender)
-        if reader is None:
-            reader = HeaderReader(self._plan(sender, self.me))
-            self._readers[sender] = reader
-        return reader
-
-    def _plan(self, source: NodeId, target: NodeId) -> LinkPlan:
-        plan = self._plans.get((source, target))
-        if plan is None:
-            whole = self.reach if self.hands_on_early else 0
-            plan = LinkPlan(
-                self.around, source, target, self.reach, self.paths.window, self.horizon, whole
-            )
-            self._plans[source, target] = plan
-        return plan
 
 
 def name_of(message: Message) -> str:

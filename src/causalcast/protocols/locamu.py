@@ -20,7 +20,8 @@ is carried for the trace only.
 What is promised: creation, duplication and disorder never happen, whatever crashes or is suspected.
 Every member delivers everything once all who crashed are back. While a node is down, the messages
 that depend on a number it gave out, and that nobody else can vouch for, wait for it; the papers
-promise more and cannot keep it.
+promise more and cannot keep it. If it never comes back, an operator can declare it gone
+(`parts/standing_in.py`): order is kept, and only what it published may be missing.
 
 Where we differ from the papers, and why
 - Dependencies are the past before counting, and a message does not wait for its own numbers: as
@@ -42,6 +43,8 @@ Where we differ from the papers, and why
   one hears of it, even with the rule "address only whom those before you addressed", breaks causal
   order when a copy jumps over a node that had not heard of it.) Until it is admitted, a new
   member's own publications wait. Who leaves a group goes on passing its messages.
+- A neighbour of the publisher keeps a message until the publisher has finished with it, so that it
+  can stand in for it. That costs a small message per publication, and no hop more.
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
 """
 

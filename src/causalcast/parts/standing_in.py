@@ -226,7 +226,10 @@ class StandingIn(PassingOn):
         """Name what is still on its way to a node of what one that is gone published."""
         # Who stands between may still get something, and pass it on.
         between = self.me in self.around.between(peer, node)
-        ready = not between or peer in self.departures.given_up
+        ready = not between or (
+            peer in self.departures.given_up
+            and all(copy.origin != peer for copy in self.holdback.copies.values())
+        )
         pending = [
             record.targets[node]
             for record in self.log.records

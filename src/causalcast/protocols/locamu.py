@@ -249,7 +249,11 @@ class Locamu(StandingIn):
             self.consultation.drop(older.inquiry)
         elif self._is_too_late(copy):
             out.note("locamu.too_late", copy.origin)
+            numbers = {**copy.numbers, copy.source: {self.me: number}}
+            out.persist(Noted(self._take_numbers(numbers), {}))
             self._acknowledge_to(copy.source, number, out)
+            woken, self._woken = self._woken, []
+            self._look_again(woken, out)
             return
         self.holdback.put(key, copy)
         self._look_again([key], out)

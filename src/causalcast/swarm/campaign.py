@@ -127,9 +127,11 @@ class Campaign:
         if self.seeds < ENOUGH_SEEDS:
             return []
         spec = self.plan.spec()
-        expected = expected_kinds(spec, self.plan.by, self.plan.beyond)
+        by = "adversary" if self.plan.gives_up else self.plan.by
+        expected = expected_kinds(spec, by, self.plan.beyond)
         expected += [f"note.{name}" for name in spec.rare]
-        expected += ["gone"] if self.plan.gives_up else []
+        if self.plan.gives_up:
+            expected = [kind for kind in expected if not kind.endswith("_group")] + ["gone"]
         return [kind for kind in expected if not self.fired.get(kind)]
 
     def succeeded(self) -> bool:

@@ -149,3 +149,17 @@ def test_the_demo_kills_two_nodes_and_everybody_has_everything(tmp_path: Path) -
     header = json.loads((tmp_path / "demo/run/run.json").read_text())
     assert header["faults"] == {"crash": 2}
     assert header["complete"]
+
+
+def test_joining_a_fixed_cluster_or_nobody_is_refused_clearly(
+    cluster: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    text = (tmp_path / "causalcast-cluster/node-1/node.toml").read_text()
+    address = text.partition('listen = "')[2].partition('"')[0]
+    refused = causalcast("join", address, "--dir", "guests", where=tmp_path)
+    assert refused.returncode == 2 and "has a fixed overlay" in refused.stderr
+    refused = causalcast("join", "127.0.0.1:1", where=tmp_path)
+    assert refused.returncode == 2 and "nobody answers at 127.0.0.1:1" in refused.stderr
+    refused = causalcast("join", "somewhere", where=tmp_path)
+    assert refused.returncode == 2 and "expected host:port" in refused.stderr
+    assert not (tmp_path / "guests").exists()

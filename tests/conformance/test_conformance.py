@@ -66,6 +66,7 @@ VARIANTS = [
     ("cptcast", {"order": "pipeline"}),
     ("cptcast", {"tree": "source", "most_origins": 2}),
     ("cptcast", {"tree": "mixed"}),
+    ("cptcast", {"tree": "root", "beacon_every": 50}),
     ("cptcast", {"order": "queue", "link_setup": "safe_path"}),
     ("cptcast", {"order": "pipeline", "link_setup": "safe_path"}),
     ("cptcast", {"order": "receiver", "link_setup": "safe_path"}),

@@ -60,7 +60,7 @@ async def long_frame_after_greeting(
 async def _greet(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: Node
 ) -> Greeting:
-    mine = node._running().links._greeting
+    mine = node._running().links.greeting
     hello = msgspec.structs.replace(mine, node=9, start=1, link=9 << 32 | 1, wanted=mine.node)
     writer.write(framed(hello.encode()))
     (length,) = struct.unpack(">I", await reader.readexactly(4))
@@ -109,7 +109,7 @@ def test_a_truncated_greeting_holds_nobody_up(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with town.running() as (one, two):
-            greeting = framed(one._running().links._greeting.encode())
+            greeting = framed(one._running().links.greeting.encode())
             writers = []
             for length in range(0, len(greeting), 7):
                 _, writer = await asyncio.open_connection("127.0.0.1", town.ports[1])
@@ -130,7 +130,7 @@ def test_a_stranger_cannot_speak_for_a_neighbour_of_another_cluster(tmp_path: Pa
 
     async def story() -> None:
         async with town.running() as (one, _):
-            mine = one._running().links._greeting
+            mine = one._running().links.greeting
             for changed, reason in (
                 ({"cluster": "other"}, "cluster 'test' here, 'other' there"),
                 ({"wire_version": 99}, "wire version 1 here, 99 there"),

@@ -268,7 +268,7 @@ MUTANTS = [
     Mutant(
         "control_not_stalled",
         "control messages keep their place in a stalled stream",
-        ["no_duplication", "at_rest", "causal_order", "fifo_order", "agreement"],
+        ["no_duplication", "at_rest", "causal_order", "fifo_order", "agreement", "no_exception"],
         [Patch(ReceiverOrder, "_take_token", control_does_not_stall)],
         PATH_RECEIVER,
     ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import Mutant, find_mutant, mutants_of
 from causalcast.swarm.shrink import shrink
+from causalcast.swarm.trial import Trial
 
 HERE = Path(__file__).parent
 FILES = [
@@ -53,7 +54,7 @@ def catch(path: Path, mutant: Mutant) -> Caught:
         seeds = {by: first_seed(plan_for(path, mutant, by), most) for by in ("random", "adversary")}
         if any(seed is not None for seed in seeds.values()):
             break
-    return shown_by(path, mutant, seeds["random"], seeds["adversary"])
+    return made_small(path, mutant, seeds["random"], seeds["adversary"])
 
 
 def first_seed(plan: Plan, most: int) -> int | None:
@@ -62,21 +63,28 @@ def first_seed(plan: Plan, most: int) -> int | None:
     return campaign.failures[0].seed if campaign.failures else None
 
 
-def shown_by(path: Path, mutant: Mutant, random: int | None, adversary: int | None) -> Caught:
+def made_small(path: Path, mutant: Mutant, random: int | None, adversary: int | None) -> Caught:
     """What these seeds show of a mutant; the smaller counter-example counts."""
-    found: list[tuple[int, str]] = []
+    trials = shown_by(path, mutant, random, adversary)
+    assert trials, f"{mutant.name} was not noticed in {SEEDS} seeds"
+    with mutant.planted():
+        events = min(shrink(trial, (), path.stem).events for trial in trials)
+    broken = trials[0].problems[0].property
+    name, mechanism = mutant.name, mutant.mechanism
+    return Caught(path.stem, name, mechanism, broken, random, adversary, events)
+
+
+def shown_by(path: Path, mutant: Mutant, random: int | None, adversary: int | None) -> list[Trial]:
+    """The trials of these seeds; each must notice the mutant."""
+    found = []
     for by, seed in (("random", random), ("adversary", adversary)):
         if seed is not None:
             plan = plan_for(path, mutant, by)
             with mutant.planted():
                 trial = try_seed(plan, seed)
-                assert trial.problems, f"{mutant.name} was not noticed; {plan.repeat(seed)}"
-                shrunk = shrink(trial, (), plan.protocol)
-            found.append((shrunk.events, trial.problems[0].property))
-    assert found, f"{mutant.name} was not noticed in {SEEDS} seeds"
-    events, broken = min(found)
-    name, mechanism = mutant.name, mutant.mechanism
-    return Caught(path.stem, name, mechanism, broken, random, adversary, events)
+            assert trial.problems, f"{mutant.name} was not noticed; {plan.repeat(seed)}"
+            found.append(trial)
+    return found
 
 
 def plan_for(path: Path, mutant: Mutant, by: str) -> Plan:
@@ -92,11 +100,16 @@ def catch_by_name(path: Path, name: str) -> Caught:
 
 def seeds_of_the_docs(protocol: str, mutant: str) -> tuple[int | None, int | None]:
     """At which seeds the table says that it is noticed."""
+    cells = [cell.strip() for cell in row_of_the_docs(protocol, mutant).strip("|").split("|")]
+    random, adversary = (None if cell == "–" else int(cell) - 1 for cell in cells[4:6])
+    return random, adversary
+
+
+def row_of_the_docs(protocol: str, mutant: str) -> str:
+    """The line of the table that is about this mutant."""
     for row in rows_of_the_docs():
-        cells = [cell.strip() for cell in row.strip("|").split("|")]
-        if cells[:2] == [f"`{protocol}`", f"`{mutant}`"]:
-            random, adversary = (None if c == "–" else int(c) - 1 for c in cells[4:6])
-            return random, adversary
+        if row.startswith(f"| `{protocol}` | `{mutant}` |"):
+            return row
     raise AssertionError(f"{mutant} of {protocol} stands in no row: run `make mutants`")
 
 

@@ -195,7 +195,7 @@ MUTANTS = [
     Mutant(
         "adopted_by_many",
         "one link only is safe by adoption",
-        ["no_duplication", "causal_order", "fifo_order", "agreement", "at_rest"],
+        ["no_duplication", "causal_order", "fifo_order", "agreement", "at_rest", "no_exception"],
         [Patch(SafePathSetup, "_ask_for_adoption", ask_everybody)],
         SAFE_PATH,
     ),
@@ -242,7 +242,7 @@ MUTANTS = [
     Mutant(
         "gap_in_the_log_ignored",
         "a link whose log does not reach back is not used",
-        ["no_exception", "causal_order", "fifo_order", "agreement"],
+        ["no_exception", "causal_order", "fifo_order", "agreement", "at_rest"],
         [Patch(VectorSetup, "_on_counts", catch_up_with_a_gap)],
         SMALL_LOG,
     ),

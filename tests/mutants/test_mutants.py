@@ -3,7 +3,15 @@
 from pathlib import Path
 
 import pytest
-from mutant_table import FILES, Caught, rows_of_the_docs, seeds_of_the_docs, shown_by
+from mutant_table import (
+    FILES,
+    Caught,
+    made_small,
+    row_of_the_docs,
+    rows_of_the_docs,
+    seeds_of_the_docs,
+    shown_by,
+)
 
 from causalcast.errors import ConfigError
 from causalcast.swarm.mutant import Mutant, Patch, find_mutant, mutants_of
@@ -15,14 +23,24 @@ ALL = [(path, mutant) for path in FILES for mutant in mutants_of(path)]
 @pytest.mark.parametrize(("path", "mutant"), ALL, ids=lambda value: getattr(value, "name", ""))
 def test_it_is_caught(path: Path, mutant: Mutant) -> None:
     """At the seeds that the docs name; `make mutants` finds out which are the first."""
-    seeds = seeds_of_the_docs(path.stem, mutant.name)
-    caught = shown_by(path, mutant, *seeds)
-    assert caught.property in mutant.breaks
-    assert caught.events <= 10
-    # How far it was made small depends on how fast the machine is; the rest does not.
-    shown = [row.rsplit("|", 2)[0] for row in rows_of_the_docs()]
-    assert caught.row().rsplit("|", 2)[0] in shown, "run `make mutants`, and read the diff"
-    assert min(seed for seed in seeds if seed is not None) < 1000
+    random, adversary = seeds_of_the_docs(path.stem, mutant.name)
+    trials = shown_by(path, mutant, random, adversary)
+    broken = [trial.problems[0].property for trial in trials]
+    assert broken[0] in mutant.breaks
+    row = row_of_the_docs(path.stem, mutant.name)
+    events = int(row.rsplit("|", 2)[1])
+    told = Caught(path.stem, mutant.name, mutant.mechanism, broken[0], random, adversary, events)
+    assert row == told.row(), "run `make mutants`, and read the diff"
+    assert events <= 10
+    assert min(seed for seed in (random, adversary) if seed is not None) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_its_counter_example_becomes_small(path: Path) -> None:
+    """The first of each protocol; `make mutants` does it for all of them."""
+    mutant = mutants_of(path)[0]
+    assert made_small(path, mutant, *seeds_of_the_docs(path.stem, mutant.name)).events <= 10
 
 
 def test_there_are_enough_and_every_mechanism_has_its_own() -> None:

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from causalcast.core import NodeId
+from causalcast.core.effects import Deliver, Send
 from causalcast.core.message import Message
+from causalcast.core.outbox import Outbox
+from causalcast.core.stack import MULTICAST
 from causalcast.parts.safe_links import Link, SafeLinkMulticast
 from causalcast.parts.safe_path_setup import (
     ALPHA,
@@ -32,6 +35,7 @@ from causalcast.protocols.cptcast import (
     Skip,
     TreeLink,
 )
+from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.director import parse
 from causalcast.simulator.scenario import Scenario
@@ -492,3 +496,140 @@ def test_e13_and_e16_an_attempt_whose_path_broke_is_followed_by_another() -> Non
             story.all_from(a, b)
     assert link.safe_out and story.link(1, 0).safe_in
     assert not story.broken()
+
+
+@pytest.mark.parametrize(("protocol", "options"), FAMILY)
+def test_e1_two_broadcasts_at_once_are_two(protocol: str, options: dict[str, Any]) -> None:
+    """Ids count; the thesis takes the clock, and the second of two in one tick is swallowed."""
+    story = Story(protocol, [(0, 1)], [], **options)
+    story.world.now = 0
+    story.do("publish 0 all", "publish 0 all")
+    assert not story.broken()
+    assert story.delivered(1) == ["0.1", "0.2"]
+
+
+def step_of_the_middle_node(protocol: str, options: dict[str, Any]) -> list[type]:
+    """A–B–C, A broadcasts: what B asks for when the message comes, in order (E2)."""
+    story = Story(protocol, [(0, 1), (1, 2)], [], **options)
+    story.do("publish 0 all")
+    [message] = [m for m in story.under_way(0, 1) if type(m).__name__ == "Gossip"]
+    out = Outbox()
+    out.layer = MULTICAST
+    story.protocol(1).on_message(NodeId(0), message, out)
+    return [type(effect) for effect in out.effects if isinstance(effect, (Send, Deliver))]
+
+
+@pytest.mark.parametrize(("protocol", "options"), FAMILY)
+def test_e2_a_message_is_passed_on_before_it_is_delivered(
+    protocol: str, options: dict[str, Any]
+) -> None:
+    """So an answer of B's application cannot overtake it on the way to C."""
+    effects = step_of_the_middle_node(protocol, options)
+    assert effects[-1] is Deliver and effects.count(Send) >= 2
+
+
+def test_e2_delivered_first_an_answer_could_overtake_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deliver_first(
+        self: SafeLinkMulticast, publication: Any, hops: int, source: Any, out: Any
+    ) -> None:
+        out.deliver(publication)
+        self._begin(publication, hops, source, out)
+
+    monkeypatch.setattr(SafeLinkMulticast, "accept", deliver_first)
+    assert step_of_the_middle_node(*FAMILY[0])[0] is Deliver
+
+
+@pytest.mark.parametrize(("protocol", "options"), FAMILY)
+def test_e3_further_copies_are_recognised(protocol: str, options: dict[str, Any]) -> None:
+    story = Story(protocol, [(0, 1), (0, 2), (1, 2)], [], **options)
+    story.do("publish 0 all")
+    assert not story.broken()
+    assert [story.delivered(node) for node in range(3)] == [["0.1"]] * 3
+
+
+def test_e3_where_nobody_owes_every_copy_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    spread = PrcBroadcast.spread
+
+    def without_memory(
+        self: PrcBroadcast, publication: Any, hops: int, source: Any, out: Any
+    ) -> None:
+        spread(self, publication, hops, source, out)
+        for link in self.links.values():
+            link.owed.clear()
+
+    monkeypatch.setattr(PrcBroadcast, "spread", without_memory)
+    story = Story("prc_broadcast", [(0, 1), (0, 2), (1, 2)], [], link_setup="safe_path")
+    story.do("publish 0 all", "bring 0 1", "bring 0 2", "bring 1 2")
+    assert story.delivered(2) == ["0.1", "0.1"]
+
+
+def test_e14_a_slow_exchange_is_given_time_at_every_step() -> None:
+    """A–C–B, every leg slow: each step of the exchange starts the timer anew."""
+    story = Story("prc_broadcast", [(0, 2), (1, 2), (0, 1)], [(0, 1)], link_setup="safe_path")
+    story.do("publish 2 all", "bring 2 0", "bring 2 1")
+    for a, b in ((0, 2), (1, 2)):
+        story.all_from(a, b)
+    story.link_appears(0, 1)
+    story.do("arrive 0 1", "arrive 1 0")
+    link = story.link(0, 1)
+    exchange = next(e for e in story.protocol(0).setup.exchanges.values() if e.link.peer == 1)
+
+    def runs_out_at() -> int:
+        [at] = [
+            expiry.at
+            for key, expiry in story.world.nodes[0].timers.items()
+            if key[1:] == (DISCOVER, link.name)
+        ]
+        return int(at)
+
+    seen = [(exchange.state, runs_out_at())]
+    while not link.safe_out:
+        for a, b in ((0, 2), (2, 1), (1, 0), (1, 2), (2, 0)):
+            while (NodeId(a), NodeId(b)) in story.world.queues and not link.safe_out:
+                story.do(f"arrive {a} {b}")
+                if not link.safe_out and exchange.state != seen[-1][0]:
+                    seen.append((exchange.state, runs_out_at()))
+    times = [at for _, at in seen]
+    assert len(seen) >= 3 and times == sorted(set(times))  # later at every step
+    assert not story.broken()
+
+
+def newcomer_between_two(setup: str) -> Story:
+    """A–Z–B (0, 1, 2), and N, which A and B have as a neighbour, dies and comes back as node 4
+    while m1 of A is on its way to Z (E19)."""
+    story = Story("prc_broadcast", [(0, 1), (1, 2), (0, 3), (2, 3)], [], link_setup=setup)
+    story.do("crash 3")
+    for a, b in ((3, 0), (3, 2)):
+        story.all_from(a, b)
+    story.do("publish 0 all", "recover 3")
+    assert len(story.world.nodes) == 5
+    return story
+
+
+@pytest.mark.parametrize("setup", ["safe_path", "vector"])
+def test_e19_a_newcomer_is_born_through_one_link_only(setup: str) -> None:
+    story = newcomer_between_two(setup)
+    story.do("publish 0 all")
+    assert not story.broken()
+    assert story.delivered(4) in (["0.1", "0.2"], ["0.2"], [])  # from its birth on, in order
+
+
+@pytest.mark.parametrize("setup", ["safe_path", "vector"])
+def test_e20_what_a_newcomer_says_before_its_birth_comes_first(setup: str) -> None:
+    """N publishes n1 while it knows nobody, and n2 later: everybody has both, in order."""
+    story = newcomer_between_two(setup)
+    story.do("publish 4 all", "publish 4 all")
+    assert not story.broken()
+    for node in (0, 1, 2, 4):
+        assert [m for m in story.delivered(node) if m.startswith("4.")] == ["4.1", "4.2"]
+
+
+def test_e20_spread_at_once_the_first_word_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spread_unborn(self: SafeLinkMulticast, publication: Any, out: Any) -> None:
+        self.accept(publication, 0, None, out)
+
+    monkeypatch.setattr(SafeLinkMulticast, "on_publish", spread_unborn)
+    story = newcomer_between_two("safe_path")
+    story.do("publish 4 all")
+    story.run.complete()
+    assert story.delivered(1) == ["0.1"] and story.delivered(4)[0] == "4.1"

@@ -4,6 +4,7 @@ import argparse
 import itertools
 import json
 import logging
+import random
 import signal
 import time
 from pathlib import Path
@@ -12,15 +13,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.registry import find_protocol
+from causalcast.runtime.address_book import Address
 from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
-from causalcast.runtime.node_config import GRAPHS
+from causalcast.runtime.joining import ask_cluster, newcomers_toml
+from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
+from causalcast.runtime.node_config import CHANGING, GRAPHS
 from causalcast.runtime.node_process import run_node
 from causalcast.trace.kinds import LEVELS
 
 DEFAULT_DIR = Path("causalcast-cluster")
+OVERLAYS = [*(kind for kind in GRAPHS if kind != "edges"), *CHANGING]
 
 
 def add_to(subparsers: Any) -> None:
@@ -33,6 +38,8 @@ def add_to(subparsers: Any) -> None:
         "--until-stdin-closes", action="store_true", help="stop when whoever started it has gone"
     )
     node.set_defaults(run=run_one_node)
+    _add_join(subparsers)
+    _add_client(subparsers, "leave", "let a node leave its cluster in good order", run_leave)
     pub = _add_client(subparsers, "pub", "publish a text", run_pub)
     pub.add_argument("group")
     pub.add_argument("text")
@@ -53,7 +60,7 @@ def _add_up(subparsers: Any) -> None:
     up.add_argument("--nodes", type=int, default=5)
     up.add_argument("--protocol", default="vector_clock_broadcast", metavar="NAME_OR_FILE")
     up.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings")
-    up.add_argument("--overlay", default="ring", choices=[g for g in GRAPHS if g != "edges"])
+    up.add_argument("--overlay", default="ring", choices=OVERLAYS)
     up.add_argument(
         "--groups",
         nargs="+",
@@ -64,6 +71,22 @@ def _add_up(subparsers: Any) -> None:
     up.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="a new folder for the nodes")
     up.add_argument("--trace", default="messages", choices=LEVELS)
     up.set_defaults(run=run_up)
+
+
+def _add_join(subparsers: Any) -> None:
+    join = subparsers.add_parser(
+        "join",
+        help="run a new node that joins a running cluster",
+        description="Ask the node at ADDRESS what cluster it is in, write a TOML for a new node "
+        "of that cluster, and run it until Ctrl-C. The overlay must be one that nodes can join.",
+    )
+    join.add_argument("contact", metavar="ADDRESS", help="of any node of the cluster, host:port")
+    join.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="gets a folder for the node")
+    join.add_argument("--listen", metavar="HOST:PORT", help="default: a free port on loopback")
+    join.add_argument("--groups", nargs="+", metavar="NAME", help="default: all of them")
+    join.add_argument("--protocol", default="", metavar="FILE", help="if the cluster runs a file")
+    join.add_argument("--trace", default="messages", choices=LEVELS)
+    join.set_defaults(run=run_join)
 
 
 def _add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
@@ -82,6 +105,37 @@ def run_one_node(options: argparse.Namespace) -> int:
     """`causalcast node`: until a signal or a `stop` request ends it."""
     set_up_logging(options.verbose)
     run_node(options.config, until_stdin_closes=options.until_stdin_closes)
+    return 0
+
+
+def run_join(options: argparse.Namespace) -> int:
+    """`causalcast join`: one more node of a running cluster."""
+    try:
+        contact = Address.parse(options.contact)
+        listen = Address.parse(options.listen or free_addresses(1)[0])
+    except ValueError as error:
+        raise ConfigError(f"expected {error}") from None
+    theirs = ask_cluster(contact)
+    node = NodeId(random.SystemRandom().randrange(1, NODE_LIMIT))
+    groups = options.groups or json.loads(theirs.facts["groups"])
+    text = newcomers_toml(theirs, contact, node, listen, groups, options.protocol, options.trace)
+    folder = options.dir / f"node-{node}"
+    folder.mkdir(parents=True)
+    path = folder / "node.toml"
+    path.write_text(text)
+    where = "" if options.dir == DEFAULT_DIR else f" --dir {options.dir}"
+    print(f"node {node} joins {theirs.cluster} ({theirs.facts['protocol']}); Ctrl-C leaves")
+    print(f"status: causalcast status --node {node}{where}", flush=True)
+    set_up_logging()
+    run_node(path)
+    return 0
+
+
+def run_leave(options: argparse.Namespace) -> int:
+    """`causalcast leave`: returns when the node has said that it will."""
+    with _client(options) as client:
+        answer = client.ask("stop")
+    print(json.dumps(answer) if options.json else f"node {options.node} leaves")
     return 0
 
 

@@ -111,6 +111,10 @@ class Multicast(Automaton):
         """What an operator watches, as numbers: 1 and 0 for yes and no."""
         return {}
 
+    def takes_part(self) -> bool:
+        """Whether this node has found its place, and misses nothing from now on."""
+        return True
+
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a held message waits for, as far as ids are known; empty if it is not held here."""
         return []

@@ -55,12 +55,12 @@ class Blueprint:
     def misfit(self) -> str:
         """Why this protocol cannot keep its promises on this overlay; empty if it can."""
         needed = self.protocol.needs.overlay
+        if needed in ("static", "tree", "mesh") and not self.overlay.static:
+            return f"{self.protocol.name} needs an overlay that does not change"
         if needed == "tree" and not self.topology.is_tree():
             return (
                 f"{self.protocol.name} needs a tree, and the overlay's graph has a cycle or a gap"
             )
-        if needed == "static" and not self.overlay.static:
-            return f"{self.protocol.name} needs an overlay that does not change"
         if needed == "mesh" and not self.topology.is_complete():
             return f"{self.protocol.name} needs everybody to be a neighbour (overlay full_mesh)"
         return ""

@@ -7,6 +7,8 @@ follow joins and leaves, messages that wait, and how all that comes back after a
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import NO_MESSAGE, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
@@ -39,6 +41,7 @@ class Waiting(Message):
 MESSAGES: Final = [Published, Waiting, *member_lists.MESSAGES, *reliable_links.MESSAGES]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AddressedMulticast(Multicast):
     """Links, member lists, and what waits."""
 

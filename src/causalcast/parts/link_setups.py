@@ -26,8 +26,6 @@ OPTIONS: Final[list[Option]] = [
 def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
     """Give a protocol the set-up of links that its options ask for."""
     if setup.text("link_setup") == "vector":
-        multicast.setup = VectorSetup(
-            multicast, setup.number("log"), setup.number("ask_again_after")
-        )
+        multicast.setup = VectorSetup(multicast, setup.number("log"), setup.number("give_up_after"))
     else:
         multicast.setup = SafePathSetup(multicast, setup.number("discover_for"))

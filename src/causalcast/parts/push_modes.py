@@ -12,6 +12,7 @@ ALL: Final = NodeId(-1)
 # Trees by name: one for all; one per origin; an origin's first message along the shared one, for
 # most may never send a second, and further ones along its own.
 TREES: Final = ["shared", "source", "mixed"]
+ROOT: Final = "root"  # one for all that messages do not shape (`root_tree`)
 
 
 @final
@@ -20,7 +21,8 @@ class PushModes:
 
     def __init__(self, tree: str, most: int) -> None:
         self._shares = tree != "source"
-        self._per_origin = tree != "shared"
+        self._per_origin = tree not in ("shared", ROOT)
+        self._is_given = tree == ROOT
         self._most = most  # origins remembered
         self._lazy: dict[NodeId, None] = {}
 
@@ -30,14 +32,23 @@ class PushModes:
 
     def make_eager(self, message: MessageId) -> None:
         """Push messages like this one from now on."""
-        if self._lazy:
+        if self._lazy and not self._is_given:
             self._lazy.pop(self._key(message), None)
 
     def make_lazy(self, message: MessageId) -> None:
         """Only announce messages like this one from now on."""
+        if self._is_given:
+            return
         self._lazy[self._key(message)] = None
         if len(self._lazy) > self._most:
             del self._lazy[next(iter(self._lazy))]
+
+    def give(self, eager: bool) -> None:
+        """Push all messages, or none: the link is a part of the tree or not."""
+        if eager:
+            self._lazy.pop(ALL, None)
+        else:
+            self._lazy[ALL] = None
 
     def size(self) -> int:
         """Entries kept."""

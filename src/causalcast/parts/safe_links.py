@@ -75,7 +75,7 @@ class LinkSetup:
         """A timer of the set-up ran out."""
         raise AssertionError("a set-up must know its timers")
 
-    def on_delivery(self, publication: Publication, hops: int) -> None:
+    def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         """A publication is delivered here for the first time."""
         raise AssertionError("a set-up must know what was delivered")
 
@@ -162,6 +162,9 @@ class SafeLinkMulticast(Multicast):
             out.note("safe_links.waits_for_birth", publication.id)
             out.deliver(publication)
 
+    def takes_part(self) -> bool:
+        return self.born
+
     def be_born(self, out: Outbox) -> None:
         """The history of this node begins: spread what waited for it."""
         assert not self.born
@@ -177,7 +180,7 @@ class SafeLinkMulticast(Multicast):
 
     def _begin(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         self.delivered += 1
-        self.setup.on_delivery(publication, hops)
+        self.setup.on_delivery(publication, hops, out)
         self.spread(publication, hops, source, out)
 
     # Links that became safe

@@ -228,7 +228,7 @@ class SafePathSetup(LinkSetup):
             self.adopter = ANY_LINK
             self._ask_for_adoption(out)
 
-    def on_delivery(self, publication: Publication, hops: int) -> None:
+    def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         self.has_history = True
         for exchange in self.exchanges.values():
             if exchange.buffer is not None:

@@ -12,6 +12,8 @@ overlapping groups, and a chain of causes may run through groups a node is not i
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Message, Publication, Wire
@@ -55,6 +57,7 @@ def id_of(message: Message) -> MessageId:
     return message.publication.id
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StampedBroadcast(Multicast):
     """What was delivered and what is held, above neighbours that are sent to until they have it."""
 

@@ -4,16 +4,16 @@ Causal delivery is FIFO per origin, so what a node has delivered is one count pe
 link each end tells its counts; the other sends what lies beyond them, from a log of its last
 deliveries, and the direction is safe from there. No path through others is needed, so a half that
 was cut off, or a node that lost all neighbours at once, comes back with nothing missing, as far as
-the log reaches. Where it does not reach, the link is not used, the gap is noted at both ends, the
-counts are compared again later (others may have filled it), and the overlay is asked for another
-neighbour.
+the log reaches. Where it does not reach, the link is not used, the gap is noted at both ends, and
+the one behind learns how far it must come: when others have filled the gap it tells its counts
+again. If that takes long, the overlay is asked for another neighbour.
 
 Not from the thesis; the price is one count per origin at every node and on every new link.
 """
 
 from typing import Final, final
 
-from causalcast.core.duration import MILLISECOND
+from causalcast.core.duration import SECOND
 from causalcast.core.ids import (
     ANY_LINK,
     LinkId,
@@ -28,8 +28,7 @@ from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
 from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulticast
 
-ASK_AGAIN: Final = "vector_setup.ask_again"
-MOST_TRIES: Final = 6
+GIVE_UP: Final = "vector_setup.give_up"
 
 
 class Counts(Message):
@@ -41,10 +40,13 @@ class Counts(Message):
         self.delivered = delivered
 
 
-class AskCounts(Message):
-    """Our log does not reach back far enough for you: tell your counts again."""
+class TooFarBehind(Message):
+    """My log begins after these counts: tell yours again when they have come so far."""
 
-    wire = Wire("vector_setup.ask_counts")
+    wire = Wire("vector_setup.too_far_behind", forgotten=dict[NodeId, int])
+
+    def __init__(self, forgotten: dict[NodeId, int]) -> None:
+        self.forgotten = forgotten
 
 
 class NeedBase(Message):
@@ -95,15 +97,15 @@ class CatchUp(Message):
         self.hops = hops
 
 
-MESSAGES: Final[list[type[Message]]] = [Counts, AskCounts, NeedBase, Base, CatchUp]
+MESSAGES: Final[list[type[Message]]] = [Counts, TooFarBehind, NeedBase, Base, CatchUp]
 OPTIONS: Final[list[Option]] = [
     # A minute of ten publications a second, and some.
     Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
     Option(
-        "ask_again_after",
-        1500 * MILLISECOND,
-        # Long against a round trip, so that others have filled the gap if they can.
-        "vector: compare counts again where the log did not reach",
+        "give_up_after",
+        # Long against many round trips: others have filled the gap by then if they can.
+        9 * SECOND,
+        "vector: how long a link stays that the log does not reach, before another is asked for",
         unit="ms",
     ),
 ]
@@ -113,30 +115,31 @@ OPTIONS: Final[list[Option]] = [
 class VectorSetup(LinkSetup):
     """What was delivered, and the log of the last deliveries."""
 
-    def __init__(self, owner: SafeLinkMulticast, most: int, ask_again_after: int) -> None:
+    def __init__(self, owner: SafeLinkMulticast, most: int, give_up_after: int) -> None:
         self.owner = owner
         self.delivered: dict[NodeId, int] = {}
         self.log: dict[MessageId, Delivery] = {}  # in the order of delivery
         self.forgotten: dict[NodeId, int] = {}  # up to here the log lost what was delivered
         self._most = most
-        self._ask_again_after = ask_again_after
-        self._tries: dict[LinkId, int] = {}  # links that our log did not serve
+        self._give_up_after = give_up_after
+        self._unserved: dict[LinkId, None] = {}  # links that our log does not reach
+        self._behind: dict[LinkId, dict[NodeId, int]] = {}  # what we need before a peer's log does
         self._told: dict[LinkId, dict[NodeId, int]] = {}  # counts that came before our birth
         self._asked = ANY_LINK  # where we asked for a base
 
     def on_up(self, link: Link, out: Outbox) -> None:
         if self.owner.born:
-            self._send(link, Counts(dict(self.delivered)), out)
+            self._tell_counts(link, out)
 
     def on_lost(self, link: Link, out: Outbox) -> None:
         self._told.pop(link.name, None)
         if link.name == self._asked:
             self._asked = ANY_LINK
             self._ask_for_base(out)
-        if self._tries.pop(link.name, 0):
-            out.cancel_timer(ASK_AGAIN, link.name)
+        self._behind.pop(link.name, None)
+        self._is_served(link, out)
 
-    def on_delivery(self, publication: Publication, hops: int) -> None:
+    def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
         self.delivered[origin] = number
@@ -145,6 +148,11 @@ class VectorSetup(LinkSetup):
             oldest = next(iter(self.log))
             del self.log[oldest]
             self.forgotten[origin_of(oldest)] = number_of(oldest)
+        for name, needed in list(self._behind.items()):
+            if needed.get(origin) == number:
+                del needed[origin]
+                if not needed:
+                    self._tell_counts(self.owner.named[name], out)
 
     # Messages
 
@@ -159,17 +167,16 @@ class VectorSetup(LinkSetup):
             if self.owner.born:
                 self._send_base(link, out)
         else:
-            assert isinstance(message, AskCounts)
+            assert isinstance(message, TooFarBehind)
             out.note("vector_setup.behind_the_log", link.peer)
-            if self.owner.born:
-                self._send(link, Counts(dict(self.delivered)), out)
+            self._on_too_far_behind(link, message.forgotten, out)
 
     def _send_base(self, link: Link, out: Outbox) -> None:
         publications = [entry.publication for entry in self.log.values()]
         hops = [entry.hops for entry in self.log.values()]
         base = Base(dict(self.delivered), dict(self.forgotten), publications, hops)
         self._send(link, base, out)
-        self._send(link, Counts(dict(self.delivered)), out)
+        self._tell_counts(link, out)
 
     def _ask_for_base(self, out: Outbox) -> None:
         """Ask one that told its counts, and so is born; another if this one is lost."""
@@ -186,7 +193,7 @@ class VectorSetup(LinkSetup):
             self.log[publication.id] = Delivery(publication, hops)
         self.owner.be_born(out)
         for link in list(self.owner.links.values()):
-            self._send(link, Counts(dict(self.delivered)), out)
+            self._tell_counts(link, out)
         self._told.pop(source.name, None)  # it tells its counts anew
         told, self._told = self._told, {}
         for name, delivered in told.items():
@@ -202,8 +209,7 @@ class VectorSetup(LinkSetup):
         if any(theirs.get(origin, 0) < count for origin, count in self.forgotten.items()):
             self._log_falls_short(link, out)
             return
-        if self._tries.pop(link.name, 0):
-            out.cancel_timer(ASK_AGAIN, link.name)
+        self._is_served(link, out)
         missing = [
             entry
             for message, entry in self.log.items()
@@ -215,12 +221,31 @@ class VectorSetup(LinkSetup):
         self.owner.make_out_safe(link, out)
 
     def _log_falls_short(self, link: Link, out: Outbox) -> None:
-        tries = self._tries.get(link.name, 0) + 1
-        self._tries[link.name] = tries
         out.note("vector_setup.log_falls_short", link.peer)
-        out.start_timer(ASK_AGAIN, self._ask_again_after, link.name)
-        if tries % MOST_TRIES == 0:
-            out.switch(link.name)
+        self._send(link, TooFarBehind(dict(self.forgotten)), out)
+        if link.name not in self._unserved:
+            self._unserved[link.name] = None
+            out.start_timer(GIVE_UP, self._give_up_after, link.name)
+
+    def _is_served(self, link: Link, out: Outbox) -> None:
+        if link.name in self._unserved:
+            del self._unserved[link.name]
+            out.cancel_timer(GIVE_UP, link.name)
+
+    def _on_too_far_behind(self, link: Link, forgotten: dict[NodeId, int], out: Outbox) -> None:
+        needed = {
+            origin: count
+            for origin, count in forgotten.items()
+            if self.delivered.get(origin, 0) < count
+        }
+        if needed:
+            self._behind[link.name] = needed
+        else:  # it came in the meantime
+            self._tell_counts(link, out)
+
+    def _tell_counts(self, link: Link, out: Outbox) -> None:
+        self._behind.pop(link.name, None)
+        self._send(link, Counts(dict(self.delivered)), out)
 
     def _on_catch_up(self, link: Link, catch_up: CatchUp, out: Outbox) -> None:
         if link.safe_in or not self.owner.born:
@@ -241,13 +266,14 @@ class VectorSetup(LinkSetup):
         }
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        assert name == ASK_AGAIN
-        link = self.owner.named.get(LinkId(subject))
-        if link is not None and not link.safe_out:
-            self._send(link, AskCounts(), out)
+        assert name == GIVE_UP
+        link = self.owner.named[LinkId(subject)]
+        out.switch(link.name)
+        out.start_timer(GIVE_UP, self._give_up_after, link.name)  # if there is no other now
 
     def size(self) -> int:
-        return len(self.delivered) + len(self.log) + len(self.forgotten)
+        behind = sum(len(needed) for needed in self._behind.values())
+        return len(self.delivered) + len(self.log) + len(self.forgotten) + behind
 
     def _send(self, link: Link, message: Message, out: Outbox) -> None:
         out.send(link.peer, message, link.name)

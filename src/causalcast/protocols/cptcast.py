@@ -27,7 +27,8 @@ Where we differ from it (as printed the algorithms do not run; the tests replay 
 - A mode changes only on a safe direction; evidence removes the message it is about, not the head of
   the queue; every announcer is remembered; a timer stops when nobody is left to ask.
 - Control messages of the link set-up keep their place in the stream.
-- `order = "receiver"`, per-origin trees and `link_setup = "vector"` go beyond the thesis.
+- `order = "receiver"`, the trees of origins and of a root, and `link_setup = "vector"` go beyond
+  the thesis.
 """
 
 from typing import Final, final
@@ -50,8 +51,9 @@ from causalcast.core import (
     Setup,
     Wire,
 )
-from causalcast.parts import link_setups
-from causalcast.parts.push_modes import TREES, PushModes
+from causalcast.parts import link_setups, root_tree
+from causalcast.parts.push_modes import ROOT, TREES, PushModes
+from causalcast.parts.root_tree import BEACON, Beacon, RootTree
 from causalcast.parts.safe_links import (
     Delivery,
     Link,
@@ -194,6 +196,7 @@ class Settings:
         self.most_origins = setup.number("most_origins")
         self.graft_after = setup.number("graft_after")
         self.graft_again = setup.number("graft_again")
+        self.beacon_every = setup.number("beacon_every")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -295,6 +298,8 @@ class CptCast(SafeLinkMulticast):
     def prune(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
         """It came twice: neither end pushes messages like it on this link any more."""
         out.duplicate(message)
+        if self.settings.tree == ROOT:
+            return  # the next beacon will tell
         if link.safe_out:
             link.modes.make_lazy(message)
         out.send(link.peer, Prune(message), link.name)
@@ -493,11 +498,14 @@ class ReceiverOrder(CptCast):
         super().__init__(me, newcomer, settings)
         self._to_visit: list[TreeLink] = []
         self._visiting = False
+        self.tree = RootTree(me, settings.beacon_every) if settings.tree == ROOT else None
 
     # Sending
 
     def spread(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         message = publication.id
+        if self.tree is not None:
+            self.tree.on_delivery(out)
         self.forget_announcements(message, out)
         asked = self.grafted.pop(message, {})
         for link in self.links.values():
@@ -567,6 +575,8 @@ class ReceiverOrder(CptCast):
                 self._on_graft(link, message.message, out)
         elif isinstance(message, Grafted):
             self._on_grafted(link, message, out)
+        elif isinstance(message, Beacon):
+            self._on_beacon(link, message, out)
         elif isinstance(message, Control) and link.stalled:
             out.note("cptcast.control_waits", link.peer)
             link.stalled.append(Stalled(MessageId(-1), None, message))
@@ -630,6 +640,29 @@ class ReceiverOrder(CptCast):
             self.unmark_grafted(link, message)
             self._to_visit.append(link)
             self._visit_who_lacks(message)
+
+    # The tree of a root
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        if name != BEACON:
+            super().on_timer(name, subject, out)
+        elif self.tree is not None and self.tree.is_due(out):
+            self._pass_beacon_on(self.tree, None, out)
+
+    def _on_beacon(self, link: TreeLink, beacon: Beacon, out: Outbox) -> None:
+        tree = self.tree
+        if tree is None or not link.safe_in:
+            return
+        if tree.is_new(beacon):
+            link.modes.give(True)
+            self._pass_beacon_on(tree, link, out)
+        elif tree.is_current(beacon):
+            link.modes.give(beacon.parent)
+
+    def _pass_beacon_on(self, tree: RootTree, source: TreeLink | None, out: Outbox) -> None:
+        for link in self.links.values():
+            if link.safe_out:
+                out.send(link.peer, Beacon(tree.root, tree.number, link is source), link.name)
 
     # Streams that may go on
 
@@ -746,7 +779,11 @@ SPEC = ProtocolSpec(
     name="cptcast",
     summary="Causal along a tree that mends itself, on an overlay that changes.",
     build=build,
-    messages=[Gossip, IHave, Skip, Have, Prune, Graft, Grafted, *link_setups.MESSAGES],
+    messages=[
+        *(Gossip, IHave, Skip, Have, Prune, Graft, Grafted),
+        *root_tree.MESSAGES,
+        *link_setups.MESSAGES,
+    ],
     guarantees=[
         "no_creation",
         "no_duplication",
@@ -765,9 +802,12 @@ SPEC = ProtocolSpec(
         Option(
             "tree",
             "shared",
-            "one tree for all origins, one for each, or one for each from its second message on",
-            choices=TREES,
+            "one tree for all origins, one for each, one for each from its second message on, or "
+            "one that the beacons of a root shape",
+            choices=[*TREES, ROOT],
         ),
+        # Often enough to follow a changing overlay; a beacon is 5 small messages per node.
+        Option("beacon_every", 1000 * MILLISECOND, "tree root: how often it is shaped", unit="ms"),
         Option("most_origins", 1024, "trees remembered per link", least=1),
         # Must exceed the depth of the tree, or a settled tree is torn up again: 400 ms for ten
         # thousand nodes and hops of 5 to 50 ms.

@@ -2,8 +2,11 @@
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
 
 from causalcast.core.ids import NodeId
+
+MOST_ADDRESSES: Final = 100_000  # of one kind; many more than anybody has neighbours
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,34 @@ class Address:
 
 
 class AddressBook:
-    """The addresses of the configuration, and those that nodes told when they dialled in."""
+    """Who can be reached where: what the configuration says is believed first, then what a node
+    told of itself, then what others told of it."""
 
     def __init__(self, known: dict[NodeId, Address]) -> None:
         self._known = dict(known)
+        self._met: dict[NodeId, Address] = {}
+        self._hearsay: dict[NodeId, Address] = {}  # the oldest first
 
     def find(self, node: NodeId) -> Address | None:
         """Where to dial `node`; None if nobody told."""
-        return self._known.get(node)
+        return self._known.get(node) or self._met.get(node) or self._hearsay.get(node)
 
     def learn(self, node: NodeId, address: Address) -> None:
-        """A node told where it listens; what the configuration says is believed first."""
-        self._known.setdefault(node, address)
+        """A node told where it listens."""
+        self._hearsay.pop(node, None)
+        if node not in self._known:
+            self._met.pop(node, None)
+            self._met[node] = address
+            _keep_newest(self._met)
+
+    def hear(self, node: NodeId, address: Address) -> None:
+        """Somebody told where another node listens."""
+        if node not in self._known and node not in self._met:
+            self._hearsay.pop(node, None)
+            self._hearsay[node] = address
+            _keep_newest(self._hearsay)
+
+
+def _keep_newest(addresses: dict[NodeId, Address]) -> None:
+    if len(addresses) > MOST_ADDRESSES:
+        del addresses[next(iter(addresses))]

@@ -30,7 +30,7 @@ class ControlServer:
         self.stop_asked = asyncio.Event()
         self._node = node
         self._extra = extra or {}
-        self._path = control_path(node.config.folder, node.id)
+        self._path = control_path(node.config.folder, node.config.control_name())
         self._server: asyncio.Server | None = None
         self._pumps: dict[str, asyncio.Task[None]] = {}
         self._subscribers: dict[str, dict[asyncio.StreamWriter, None]] = {}

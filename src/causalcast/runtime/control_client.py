@@ -18,7 +18,7 @@ _LONGEST_PATH: Final = 100  # unix sockets take 107 bytes on Linux and 103 elsew
 Answer = dict[str, Any]
 
 
-def control_path(folder: Path, node: int) -> Path:
+def control_path(folder: Path, node: int | str) -> Path:
     """Where the socket of a node is: in its folder, or, if that name is too long, beside /tmp."""
     path = folder.resolve() / f"control-{node}.sock"
     if len(os.fsencode(path)) <= _LONGEST_PATH:
@@ -43,7 +43,7 @@ def id_named(name: str) -> MessageId:
 class ControlClient:
     """Speaks with a running node from another process, one request after the other."""
 
-    def __init__(self, folder: Path, node: int, timeout: float | None = 10.0) -> None:
+    def __init__(self, folder: Path, node: int | str, timeout: float | None = 10.0) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
         try:

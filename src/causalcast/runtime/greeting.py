@@ -14,6 +14,7 @@ from causalcast.wire.codec import WIRE_VERSION
 
 MAGIC: Final = b"CAUSALC1"
 LIMIT: Final = 1 << 16  # bytes of a greeting
+ANYBODY: Final = -1  # a caller who only wants to know who is there
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True):
@@ -27,7 +28,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True):
     digest: str  # of the messages and the facts
     facts: dict[str, str]  # what all nodes of a cluster must agree on, by name
     link: int  # the id of the link, chosen by the dialler
-    wanted: int = -1  # whom the dialler means to reach
+    wanted: int = ANYBODY  # whom the dialler means to reach
     refusal: str = ""  # in an answer: why there is no link
 
     def encode(self) -> bytes:

@@ -15,7 +15,6 @@ from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime import durable_entry
-from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -27,6 +26,7 @@ from causalcast.runtime.durable_entry import (
 )
 from causalcast.runtime.greeting import first_greeting
 from causalcast.runtime.held_steps import HeldStep
+from causalcast.runtime.introductions import Addresses, take_in, who_is_at
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -40,12 +40,13 @@ from causalcast.runtime.node_trace import (
     open_log,
 )
 from causalcast.runtime.stepping_host import SteppingHost
-from causalcast.runtime.tcp import Connection, TcpLinks
+from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
 
@@ -70,6 +71,7 @@ class Host(SteppingHost):
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
+        self._entering: asyncio.Task[None] | None = None
 
     # Life
 
@@ -84,12 +86,15 @@ class Host(SteppingHost):
                 self.wants = self.trace.wants
             await self.links.bind(self.config.listen)
             self._open_journal()
-            self.stack = self.blueprint.build(self.me, os.urandom(8).hex())
+            newcomer = bool(self.config.contacts) and memory.starts == 0
+            self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
             await self.links.listen()  # only now: no link may come up before the stack is ready
+            if self.config.contacts:
+                self._entering = self.loop.create_task(self._stay_linked())
         except OSError as error:
             self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
@@ -103,13 +108,13 @@ class Host(SteppingHost):
             config.cluster,
             self.me,
             self.starts,
-            str(config.listen),
+            str(config.advertise),
             self.codec.digest(sorted(config.facts().items())),
             config.facts(),
         )
         return TcpLinks(
             greeting,
-            AddressBook(config.peers),
+            self.book,
             self,
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
@@ -174,6 +179,8 @@ class Host(SteppingHost):
             self._let_go()
 
     def _let_go(self) -> None:
+        if self._entering is not None:
+            self._entering.cancel()
         if self.journal is not None:
             self.journal.close()
         else:
@@ -186,6 +193,11 @@ class Host(SteppingHost):
     def _remember(self) -> Memory:
         memory = Memory(self.me)
         folder = self.config.storage
+        if self.config.always_new and not self.config.contacts and folder.parent.exists():
+            raise NodeError(
+                f"{folder.parent}: an earlier life of this node founded the cluster; "
+                "to come back it needs a [cluster] contact"
+            )
         self._storage = JournalFile(folder / "journal")
         try:
             memory.take_in(self._storage.found, self.blueprint.groups.groups_of(self.me))
@@ -216,6 +228,8 @@ class Host(SteppingHost):
     def _begin(self, memory: Memory) -> None:
         if memory.starts == 0:
             self.step(lambda: self.stack.start(self.out))
+            for group in self.config.late_groups:
+                self.join_group(group)
             return
         if self.trace is not None:
             complete_log(self.trace, memory.rows, self.performed, self.wall_us())
@@ -231,6 +245,34 @@ class Host(SteppingHost):
             len(memory.inbox),
         )
         self.step(lambda: self.stack.recover(records, self.out))
+
+    # Contacts
+
+    async def _stay_linked(self) -> None:
+        """Join through a contact; again whenever no link is left, or none that leads anywhere:
+        two newcomers that have only one another never find their place."""
+        while not self.stopped.is_set():
+            if not self.links.current_peers() or not self.stack.multicast.takes_part():
+                await self._join_through_a_contact()
+            await asyncio.sleep(CONTACT_AGAIN)
+
+    async def _join_through_a_contact(self) -> None:
+        for address in self.config.contacts:
+            if address in (self.config.listen, self.config.advertise):
+                continue
+            try:
+                contact = await who_is_at(address, self.links.greeting, DIAL_TIMEOUT)
+            except (OSError, TimeoutError) as error:
+                log.warning("the contact at %s does not answer: %s", address, error)
+            except NodeError as error:
+                log.error("%s", error)
+            else:
+                self.book.learn(contact, address)
+                if contact in self.links.current_peers():
+                    return
+                log.info("joining through node %s at %s", contact, address)
+                self.step(lambda: self.stack.join(contact, self.out))  # noqa: B023 - at once
+                return
 
     # What the application does
 
@@ -380,6 +422,9 @@ class Host(SteppingHost):
             layer, message = decode(data)
             if not link.current:  # a frame before it ended the link
                 return
+            if isinstance(message, Addresses):
+                take_in(message, self.book)
+                continue
             if self.wants[RECEIVE]:
                 about = self.codec.describe(message, len(data))
                 self.later(self.add_row, *self.row_about(RECEIVE, peer, about))

@@ -1,5 +1,8 @@
 """A cluster of processes on this machine: one TOML, one folder and one process per node.
 
+Where nodes join through contacts, node 1 founds the cluster and the others come through it. A node
+that keeps nothing over a restart comes back as somebody new: with the next free id.
+
 DIR/cluster.json            what was asked for
 DIR/node-1/node.toml        data/  trace/  node.log  control-1.sock
 """
@@ -20,6 +23,7 @@ from typing import Any, Final
 
 from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.control_client import ControlClient
+from causalcast.runtime.node_config import CHANGING, toml_key
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
 STOP_WITHIN: Final = 10.0
@@ -57,11 +61,11 @@ class LocalCluster:
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
-        self.addresses = dict(zip(self.ids, _free_addresses(plan.nodes), strict=True))
+        self.addresses = dict(zip(self.ids, free_addresses(plan.nodes), strict=True))
+        self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self.ids:
-            self.folder_of(node).mkdir(parents=True)
-            self.config_of(node).write_text(self._toml(node))
+            self._write_config(node, [1] if self._joins and node != 1 else [])
         facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
         (folder / "cluster.json").write_text(json.dumps(facts) + "\n")
 
@@ -91,7 +95,7 @@ class LocalCluster:
             )
 
     def wait_ready(self, *nodes: int) -> None:
-        """Wait until these nodes answer; NodeError with the end of the log if one gave up."""
+        """Wait until these nodes answer and take part; NodeError with the end of the log else."""
         for node in nodes or self.ids:
             deadline = time.monotonic() + READY_WITHIN
             while not self._answers(node):
@@ -105,6 +109,24 @@ class LocalCluster:
         for node in self.ids:
             self.start(node)
         self.wait_ready()
+
+    def add(self, contact: int) -> int:
+        """Let one more node come, through `contact`; its id is returned."""
+        node = max(self.ids) + 1
+        self.ids.append(node)
+        self.addresses[node] = free_addresses(1)[0]
+        self._write_config(node, [contact])
+        self.start(node)
+        self.wait_ready(node)
+        return node
+
+    def come_back(self, node: int) -> int:
+        """Start a node that is down again; the id under which it is back is returned."""
+        if self._joins:
+            return self.add(next(peer for peer in self.ids if self.is_running(peer)))
+        self.start(node)
+        self.wait_ready(node)
+        return node
 
     def ask(self, node: int, do: str, **request: Any) -> dict[str, Any]:
         """One request to a node."""
@@ -148,19 +170,27 @@ class LocalCluster:
 
     def _answers(self, node: int) -> bool:
         with contextlib.suppress(NodeError):
-            self.ask(node, "status")
-            return True
+            return bool(self.ask(node, "status")["takes_part"])
         return False
 
-    def _toml(self, node: int) -> str:
+    def _write_config(self, node: int, contacts: list[int]) -> None:
+        self.folder_of(node).mkdir(parents=True)
+        self.config_of(node).write_text(self._toml(node, contacts))
+
+    def _toml(self, node: int, contacts: list[int]) -> str:
         plan = self.plan
         peers = ", ".join(f'{peer} = "{address}"' for peer, address in self.addresses.items())
-        options = "".join(f"{_key(key)} = {_text(value)}\n" for key, value in plan.options.items())
-        groups = plan.groups or {"all": self.ids}
-        named = "".join(f"{_key(name)} = {members}\n" for name, members in groups.items())
+        others = f"peers = {{ {peers} }}"
+        if self._joins:
+            others = f"contact = {[self.addresses[contact] for contact in contacts]}"
+        options = "".join(
+            f"{toml_key(key)} = {_text(value)}\n" for key, value in plan.options.items()
+        )
+        groups: dict[str, object] = {**plan.groups} or {"all": '"*"'}
+        named = "".join(f"{toml_key(name)} = {members}\n" for name, members in groups.items())
         return (
             f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n\n'
-            f"[cluster]\nname = {_text(plan.name)}\npeers = {{ {peers} }}\n\n"
+            f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
             f"[groups]\n{named}\n"
@@ -169,7 +199,7 @@ class LocalCluster:
         )
 
 
-def _free_addresses(count: int) -> list[str]:
+def free_addresses(count: int) -> list[str]:
     """Loopback addresses that nobody uses now, all different."""
     found: list[str] = []
     ports = random.sample(PORTS, len(PORTS))
@@ -184,7 +214,3 @@ def _free_addresses(count: int) -> list[str]:
 
 def _text(value: str) -> str:
     return json.dumps(value)  # a basic string of TOML
-
-
-def _key(value: str) -> str:
-    return value if value.replace("_", "").replace("-", "").isalnum() else json.dumps(value)

@@ -248,6 +248,7 @@ class Node:
             "node": self.id,
             "name": self.config.name,
             "starts": host.starts,
+            "takes_part": host.stack.multicast.takes_part(),
             "groups": [names[group] for group in host.stack.groups],
             "links": host.linked_peers(),
             "published": {names[g]: n for g, n in sorted(host.published_in.items())},

@@ -1,10 +1,15 @@
 """A node's TOML, read once into typed objects. Errors name the file, the key, what was expected.
 
-[node] id, name, listen        [cluster] name, peers         [protocol] name and its options
-[overlay] kind, edges, degree  [detector] kind, its options  [groups] name = [ids] or "*"
-[storage] path                 [trace] path, level           [limits]     [security] tls
+[node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
+[protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
+[storage] path                      [trace] path, level               [limits]  [security] tls
+
+On an overlay that changes nodes know nobody at first: they join through a contact, and the one
+without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
 """
 
+import json
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,8 +17,8 @@ from typing import Final
 from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.groups import Groups
-from causalcast.core.ids import NODE_LIMIT, NodeId
-from causalcast.core.spec import LayerSpec, Misfit, OptionValue
+from causalcast.core.ids import NODE_LIMIT, GroupId, NodeId
+from causalcast.core.spec import LayerSpec, Misfit, OptionValue, OverlaySpec
 from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
@@ -24,6 +29,8 @@ from causalcast.trace.kinds import LEVELS
 from causalcast.wire.codec import DEFAULT_MAX_BODY
 
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
+CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
+NEW: Final = "new"
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -48,6 +55,7 @@ class NodeConfig:
     node: NodeId
     name: str
     listen: Address
+    advertise: Address  # where others reach it, told in greetings
     cluster: str
     peers: dict[NodeId, Address]
     blueprint: Blueprint
@@ -56,6 +64,9 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    always_new: bool = False  # another id in every life
+    contacts: list[Address] = field(default_factory=list)  # through whom it joins
+    late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
 
     @staticmethod
     def read(path: Path) -> "NodeConfig":
@@ -70,15 +81,28 @@ class NodeConfig:
     def facts(self) -> dict[str, str]:
         """What all nodes of the cluster must agree on; told and compared in greetings."""
         blueprint = self.blueprint
-        graph = blueprint.topology.neighbours
-        return {
+        facts = {
             "protocol": blueprint.protocol.name,
-            "options": repr(sorted(blueprint.protocol_options.items())),
+            "options": _fact(blueprint.protocol_options),
             "overlay": blueprint.overlay.name,
-            "graph": repr(sorted((node, sorted(peers)) for node, peers in graph.items())),
             "detector": blueprint.detector.name,
-            "groups": repr(list(self.founders().items())),
         }
+        if self.is_changing():
+            facts["overlay options"] = _fact(blueprint.overlay_options)
+            facts["groups"] = _fact(blueprint.groups.names)
+        else:
+            graph = blueprint.topology.neighbours
+            facts["graph"] = _fact({node: sorted(peers) for node, peers in sorted(graph.items())})
+            facts["groups"] = _fact(list(self.founders().items()))
+        return facts
+
+    def control_name(self) -> str:
+        """What its control socket is called after: the id, unless that is new in every life."""
+        return NEW if self.always_new else str(self.node)
+
+    def is_changing(self) -> bool:
+        """Whether nodes come and go, so that nobody knows all of them."""
+        return self.overlay in CHANGING
 
     def founders(self) -> dict[str, list[int]]:
         """Who is in which group from the beginning."""
@@ -86,36 +110,96 @@ class NodeConfig:
         return {name: [*groups.members_of(groups.id_of(name))] for name in groups.names}
 
 
+def toml_key(name: str) -> str:
+    """A key as TOML wants it, in quotes where it needs them."""
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+
+
+def _fact(value: object) -> str:
+    """JSON, so that a newcomer can read it; keys sorted, so that equal means equal."""
+    return json.dumps(value, sort_keys=isinstance(value, dict))
+
+
 def _read(table: Table, folder: Path) -> NodeConfig:
     node_table = table.table("node")
-    me = NodeId(node_table.integer("id", least=0))
-    if me >= NODE_LIMIT:
-        raise node_table.wrong("id", me, f"a number below {NODE_LIMIT}")
+    me, always_new = _own_id(node_table)
     name = node_table.text("name", f"node-{me}")
     listen = _address(node_table, "listen", node_table.text("listen"))
+    advertise = listen
+    if node_table.has("advertise"):
+        advertise = _address(node_table, "advertise", node_table.text("advertise"))
     node_table.finish()
     cluster_table = table.table("cluster")
     cluster = cluster_table.text("name", "causalcast")
     peers = _peers(cluster_table, me)
+    contacts = _contacts(cluster_table)
+    _check_security(table, [listen, advertise, *contacts, *peers.values()])
+    overlay_table = table.table("overlay")
+    overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
+    groups_table = table.table("groups")
+    late_groups: list[GroupId] = []
+    if overlay in CHANGING:
+        if peers:
+            raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
+        groups, late_groups = _groups_of_comers(groups_table, me, bool(contacts))
+        spec = find_overlay(overlay)
+        options = _settings(overlay_table, spec, "overlay")
+        blueprint = _blueprint(table, spec, options, Topology({me: []}), groups, folder)
+    else:
+        if contacts or always_new:
+            raise ConfigError(
+                f"{table.where}: overlay.kind = {overlay!r} is fixed: list all nodes and their ids "
+                f"in cluster.peers, or choose an overlay that nodes join ({', '.join(CHANGING)})"
+            )
+        nodes = sorted([me, *peers])
+        topology = _topology(overlay_table, overlay, nodes)
+        groups = _groups(groups_table, nodes)
+        spec = find_overlay("static_graph")
+        blueprint = _blueprint(table, spec, spec.settings({}), topology, groups, folder)
     cluster_table.finish()
-    _check_security(table, [listen, *peers.values()])
-    nodes = sorted([me, *peers])
-    overlay, topology = _overlay(table.table("overlay"), nodes)
-    blueprint = _blueprint(table, topology, _groups(table.table("groups"), nodes), folder)
     trace_table = table.table("trace")
     trace = folder / trace_table.text("path") if trace_table.has("path") else None
     level = trace_table.text("level", "messages", list(LEVELS))
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")
+    if always_new:
+        storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
     table.finish()
     config = NodeConfig(
-        folder, me, name, listen, cluster, peers, blueprint, overlay, storage, trace, level, limits
+        folder,
+        me,
+        name,
+        listen,
+        advertise,
+        cluster,
+        peers,
+        blueprint,
+        overlay,
+        storage,
+        trace,
+        level,
+        limits,
+        always_new,
+        contacts,
+        late_groups,
     )
     _check_buildable(config, table)
     return config
+
+
+def _own_id(table: Table) -> tuple[NodeId, bool]:
+    """The id of this life, and whether it is a new one each time."""
+    given = table.anything("id")
+    if given == NEW:
+        return NodeId(random.SystemRandom().randrange(1, NODE_LIMIT)), True
+    if given is None:
+        raise ConfigError(f"{table.where}: key 'node.id' is missing")
+    if type(given) is not int or not 0 <= given < NODE_LIMIT:
+        raise table.wrong("id", given, f"a number from 0 on and below {NODE_LIMIT}, or 'new'")
+    return NodeId(given), False
 
 
 def _address(table: Table, key: str, text: object) -> Address:
@@ -126,11 +210,6 @@ def _address(table: Table, key: str, text: object) -> Address:
 
 
 def _peers(table: Table, me: NodeId) -> dict[NodeId, Address]:
-    if table.has("contact"):
-        raise ConfigError(
-            f"{table.where}: cluster.contact: joining a running cluster is not built yet; "
-            "list all nodes in cluster.peers"
-        )
     peers: dict[NodeId, Address] = {}
     inner = table.table("peers")
     for key, text in inner.rest().items():
@@ -140,6 +219,15 @@ def _peers(table: Table, me: NodeId) -> dict[NodeId, Address]:
         if int(key) != me:  # one list of peers may serve all nodes
             peers[NodeId(int(key))] = address
     return peers
+
+
+def _contacts(table: Table) -> list[Address]:
+    """One address or several; they are tried in turn."""
+    given = table.anything("contact", [])
+    return [
+        _address(table, "contact", text)
+        for text in ([given] if not isinstance(given, list) else given)
+    ]
 
 
 def _check_security(table: Table, addresses: list[Address]) -> None:
@@ -155,8 +243,7 @@ def _check_security(table: Table, addresses: list[Address]) -> None:
             )
 
 
-def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
-    kind = table.text("kind", "full_mesh", GRAPHS)
+def _topology(table: Table, kind: str, nodes: list[NodeId]) -> Topology:
     if kind == "edges":
         edges = _edges(table, nodes)
     else:
@@ -167,7 +254,7 @@ def _overlay(table: Table, nodes: list[NodeId]) -> tuple[str, Topology]:
     for a, b in edges:
         neighbours[NodeId(a)][NodeId(b)] = None
         neighbours[NodeId(b)][NodeId(a)] = None
-    return kind, Topology({node: list(peers) for node, peers in neighbours.items()})
+    return Topology({node: list(peers) for node, peers in neighbours.items()})
 
 
 def _graph(kind: str, nodes: int, degree: int) -> list[graphs.Edge]:
@@ -196,23 +283,47 @@ def _groups(table: Table, nodes: list[NodeId]) -> Groups:
         if not isinstance(value, list) or not all(node in nodes for node in value):
             raise table.wrong(name, value, f"'*' or a list of node ids ({_listed(nodes)})")
         members[name] = [NodeId(node) for node in value]
-    if not members:
-        raise ConfigError(f"{table.where}: groups: expected at least one, such as all = '*'")
+    _check_not_empty(members, table)
     return Groups(members)
 
 
-def _blueprint(table: Table, topology: Topology, groups: Groups, folder: Path) -> Blueprint:
+def _groups_of_comers(table: Table, me: NodeId, late: bool) -> tuple[Groups, list[GroupId]]:
+    """The groups where nobody knows all nodes: what this node founds, and what it joins late."""
+    mine: dict[str, list[NodeId]] = {}
+    for name, value in table.rest().items():
+        if value != "*" and not isinstance(value, list):
+            raise table.wrong(name, value, "'*' or a list of node ids")
+        mine[name] = [me] if value == "*" or me in value else []
+    _check_not_empty(mine, table)
+    if not late:
+        return Groups(mine), []
+    joins = [GroupId(group) for group, founders in enumerate(mine.values()) if founders]
+    return Groups({name: [] for name in mine}), joins
+
+
+def _check_not_empty(members: dict[str, list[NodeId]], table: Table) -> None:
+    if not members:
+        raise ConfigError(f"{table.where}: groups: expected at least one, such as all = '*'")
+
+
+def _blueprint(
+    table: Table,
+    overlay: OverlaySpec,
+    overlay_options: dict[str, OptionValue],
+    topology: Topology,
+    groups: Groups,
+    folder: Path,
+) -> Blueprint:
     protocol_table = table.table("protocol")
     name = protocol_table.text("name")
     protocol = find_protocol(str(folder / name) if name.endswith(".py") else name)
     detector_table = table.table("detector")
     detector = find_detector(detector_table.text("kind", "link_loss", DETECTORS))
-    overlay = find_overlay("static_graph")
     return Blueprint(
         protocol,
         _settings(protocol_table, protocol, "protocol"),
         overlay,
-        overlay.settings({}),
+        overlay_options,
         detector,
         _settings(detector_table, detector, "detector"),
         groups,

@@ -35,7 +35,7 @@ def open_log(config: NodeConfig) -> NodeLog | None:
     header = NodeLogHeader(
         node=config.node,
         name=config.name,
-        address=str(config.listen),
+        address=str(config.advertise),
         cluster=config.cluster,
         protocol=protocol.name,
         options=dict(config.blueprint.protocol_options),
@@ -45,6 +45,7 @@ def open_log(config: NodeConfig) -> NodeLog | None:
         level=config.trace_level,
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(),
+        changing=config.is_changing(),
     )
     path = config.trace / f"node-{config.node}{SUFFIX}"
     try:

@@ -40,10 +40,12 @@ from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError
 from causalcast.runtime import durable_entry
+from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.durable_entry import NO_GROUP, Step, count
 from causalcast.runtime.events import Event, Events
 from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
+from causalcast.runtime.introductions import Addresses
 from causalcast.runtime.journal import Journal, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -78,7 +80,13 @@ class SteppingHost(World):
         self.journal: Journal | None = None
         self.trace: NodeLog | None = None
         self.wants = [False] * 32  # kinds of rows; set with the trace
-        self.codec = Codec(self.blueprint.messages(), config.limits.body_bytes)
+        layers = self.blueprint.messages()
+        # Which nodes a message of the overlay names matters where nodes have to be found.
+        self._naming = set(self.blueprint.overlay.messages) if config.is_changing() else set()
+        if config.is_changing():
+            layers = [*layers, [Addresses]]
+        self.codec = Codec(layers, config.limits.body_bytes)
+        self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
         self.inbox = Inbox(config.limits.inbox_bytes, self.load_body)
@@ -255,6 +263,10 @@ class SteppingHost(World):
             self._encoded_frame = frame(self.codec.encode(message))
             self._encoded_message = message
             self._encoded_as = None
+        if type(message) in self._naming:
+            named = self.codec.nodes_named(message)
+            if named:
+                self.later(self._introduce, effect.to, named)
         if self.wants[SEND]:
             if self._encoded_as is None:
                 size = len(self._encoded_frame) - 4
@@ -263,6 +275,15 @@ class SteppingHost(World):
             self.later(self._transmit, effect.to, self._encoded_frame, effect.link, row)
         else:
             self.later(self._transmit, effect.to, self._encoded_frame, effect.link, None)
+
+    def _introduce(self, to: NodeId, named: list[NodeId]) -> None:
+        """Tell `to` where those it is about to hear of can be reached."""
+        link = self.links.current_link(to)
+        if link is not None:
+            strangers = [node for node in named if node not in (to, self.me)]
+            addresses = link.introduced.of_strangers(strangers, self.book)
+            if addresses:
+                link.write(frame(self.codec.encode(Addresses(addresses))))
 
     def _transmit(self, to: NodeId, data: bytes, link: LinkId, row: tuple[Any, ...] | None) -> None:
         if not self.links.send(to, data, link):

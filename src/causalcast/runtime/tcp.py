@@ -19,7 +19,8 @@ import msgspec
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import WireError
 from causalcast.runtime.address_book import Address, AddressBook
-from causalcast.runtime.greeting import LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.introductions import Introduced
 from causalcast.wire.framing import FrameReader, frame
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Connection(asyncio.BufferedProtocol):
         self.dialled = dialled
         self.current = False
         self.peer_start = 0
+        self.introduced = Introduced()
         self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
         self._links = links
         self._transport: asyncio.Transport | None = None
@@ -197,7 +199,7 @@ class TcpLinks:
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
         self.counts: collections.Counter[str] = collections.Counter()
-        self._greeting = greeting
+        self.greeting = greeting
         self._me = NodeId(greeting.node)
         self._book = book
         self._current: dict[NodeId, Connection] = {}
@@ -278,6 +280,10 @@ class TcpLinks:
         """Whether more was written than a link can take at once."""
         return bool(self.congested) or self.queued_bytes > self.send_buffer
 
+    def current_link(self, to: NodeId) -> Connection | None:
+        """The link to `to`, if there is one."""
+        return self._current.get(to)
+
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""
         return list(self._current)
@@ -337,7 +343,7 @@ class TcpLinks:
             connection.abort()
         elif connection.dialled:
             hello = msgspec.structs.replace(
-                self._greeting, link=connection.link, wanted=connection.peer
+                self.greeting, link=connection.link, wanted=connection.peer
             )
             connection.write(frame(hello.encode()))
             connection.flush()
@@ -388,7 +394,9 @@ class TcpLinks:
         connection.peer = NodeId(greeting.node)
         connection.link = LinkId(greeting.link)
         refusal = self._objection(greeting)
-        if refusal:
+        if greeting.wanted == ANYBODY:
+            refusal = "now you know who is here"
+        elif refusal:
             self.counts["refused_greetings"] += 1
             log.warning("refusing node %s: %s", greeting.node, refusal)
         elif self._crosses_ours(connection.peer, greeting):
@@ -396,7 +404,7 @@ class TcpLinks:
         self._crossed.discard(connection.peer)
         if refusal == CROSSING:
             self._crossed.add(connection.peer)
-        reply = msgspec.structs.replace(self._greeting, link=greeting.link, refusal=refusal)
+        reply = msgspec.structs.replace(self.greeting, link=greeting.link, refusal=refusal)
         connection.write(frame(reply.encode()))
         connection.flush()
         if refusal:
@@ -409,7 +417,7 @@ class TcpLinks:
             return "this node is about to stop"
         if greeting.wanted != self._me:
             return f"you want node {greeting.wanted}, this is node {self._me}"
-        found = differences(self._greeting, greeting)
+        found = differences(self.greeting, greeting)
         if not found and dialler_of(LinkId(greeting.link)) != greeting.node:
             found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
         if not found and not _is_address(greeting.address):

@@ -42,7 +42,10 @@ def _find_logs(folders: Sequence[Path]) -> list[Path]:
 
 
 def _check_together(logs: list[LogContent]) -> None:
-    """All logs must be of one run: one cluster, one protocol, the same groups, each node once."""
+    """All logs must be of one run: one cluster, one protocol, the same groups, each node once.
+
+    Where nodes come and go, each knows of itself only which groups it founded.
+    """
     first = logs[0]
     for one, other in itertools.pairwise(logs):
         if one.header.node == other.header.node:
@@ -50,6 +53,8 @@ def _check_together(logs: list[LogContent]) -> None:
     for log in logs[1:]:
         for fact in ("cluster", "protocol", "options", "overlay", "groups"):
             here, there = getattr(log.header, fact), getattr(first.header, fact)
+            if fact == "groups" and log.header.changing:
+                here, there = list(here), list(there)
             if here != there:
                 raise TraceError(
                     f"{log.path}: {fact} {here!r}, but {first.path} has {there!r}: not one run"
@@ -82,7 +87,7 @@ def _run_header(logs: list[LogContent]) -> RunHeader:
     crashes = sum(row[1] == _CRASH for log in logs for row in log.rows)
     crashes += sum(not log.ended_well() for log in logs)
     present = {log.header.node for log in logs}
-    founders = {node for nodes in header.groups.values() for node in nodes}
+    founders = {node for log in logs for nodes in log.header.groups.values() for node in nodes}
     origin = repr([(log.header.node, log.header.started_at) for log in logs])
     return RunHeader(
         run_id=hashlib.blake2b(origin.encode(), digest_size=8).hexdigest(),

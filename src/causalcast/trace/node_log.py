@@ -49,6 +49,7 @@ class NodeLogHeader:
     version: str
     started_at: str
     zone: str | None = None
+    changing: bool = False  # nodes come and go: of the founders it knows itself only
 
 
 @dataclass

@@ -53,6 +53,7 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._to_tuple: dict[type[Message], Callable[[Any], tuple[Any, ...]]] = {}
         self._publications: dict[type[Message], Callable[[Any], list[Publication]]] = {}
+        self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._names: list[str] = []
         body = Annotated[bytes, Meta(max_length=max_body)]
@@ -94,6 +95,10 @@ class Codec:
             LENGTH_BYTES + size - payload,
         )
 
+    def nodes_named(self, message: Message) -> list[NodeId]:
+        """The nodes that a message names in its fields, by themselves or in lists."""
+        return self._nodes[type(message)](message)
+
     def digest(self, *facts: object) -> str:
         """A short name for the wire version, the list of messages, and further `facts`."""
         text = repr((WIRE_VERSION, self._names, facts))
@@ -117,6 +122,8 @@ class Codec:
         self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
+        named = " + ".join(field.nodes for field in fields if field.nodes)
+        self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
         shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
         self._names.append(f"{layer} {message_class.wire.name}({shape})")
 
@@ -135,6 +142,7 @@ class _Field:
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
         self.publications = ""  # expression for the publications it carries
+        self.nodes = ""  # expression for the nodes it names
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
@@ -170,6 +178,10 @@ class _Field:
             self.slots = [(name, _checked(kind))]
             self.out = [f"m.{name}"]
             self.back = f"s.{name}"
+            if kind is NodeId:
+                self.nodes = f"[m.{name}]"
+            elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
+                self.nodes = f"m.{name}"
 
 
 def _checked(kind: Any) -> Any:

@@ -53,7 +53,7 @@ def test_a_whole_file_is_understood() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ("id = 3", "id = -3", "node.id = -3: expected a whole number from 0"),
+        ("id = 3", "id = -3", "node.id = -3: expected a number from 0"),
         ("id = 3", "", "key 'node.id' is missing"),
         ('name = "berlin-1"', "nmae = 'x'", "unknown key 'node.nmae'; did you mean 'name'?"),
         ("127.0.0.1:7403", "7403", "node.listen = '7403': expected host:port"),
@@ -71,7 +71,9 @@ def test_a_whole_file_is_understood() -> None:
         ('"deliveries"', '"everything"', "trace.level = 'everything': expected one of"),
         ("[storage]", "[security]\ntls = true\n[storage]", "TLS is not built yet"),
         ("[storage]", "[limits]\nbody_bytes = 0\n[storage]", "limits.body_bytes = 0: expected"),
-        ("peers =", "contact = '127.0.0.1:1'\npeers =", "cluster.contact: joining"),
+        ("peers =", "contact = '127.0.0.1:1'\npeers =", "overlay.kind = 'edges' is fixed: list"),
+        ("id = 3", "id = 'new'", "overlay.kind = 'edges' is fixed: list"),
+        ("id = 3", "id = 'old'", "node.id = 'old': expected a number from 0"),
         ("[storage]", "[strage]\nx = 1\n[storage]", "unknown key 'strage'"),
     ],
 )
@@ -103,3 +105,63 @@ def test_graphs_over_the_sorted_ids(kind: str, neighbours: dict[int, list[int]])
     assert {node: sorted(peers) for node, peers in found.items()} == {
         node: sorted(peers) for node, peers in neighbours.items()
     }
+
+
+JOINING = """
+[node]
+id = 7
+listen = "127.0.0.1:7407"
+advertise = "127.0.0.1:9907"
+[cluster]
+contact = ["127.0.0.1:7401", "127.0.0.1:7402"]
+[protocol]
+name = "cptcast"
+[overlay]
+kind = "hyparview"
+active_view = 4
+[groups]
+all = "*"
+few = [1, 2]
+"""
+
+
+def test_a_node_that_joins_knows_its_contacts_and_founds_nothing() -> None:
+    config = parse(JOINING)
+    assert [str(address) for address in config.contacts] == ["127.0.0.1:7401", "127.0.0.1:7402"]
+    assert str(config.advertise) == "127.0.0.1:9907"
+    assert config.founders() == {"all": [], "few": []}
+    assert config.late_groups == [0]
+    assert config.blueprint.overlay_options["active_view"] == 4
+
+
+def test_the_node_without_a_contact_founds_its_groups() -> None:
+    lines = [line for line in JOINING.splitlines() if not line.startswith("contact")]
+    config = parse("\n".join(lines))
+    assert config.founders() == {"all": [7], "few": []}
+    assert config.late_groups == []
+
+
+def test_a_node_that_is_always_new_keeps_its_lives_apart() -> None:
+    text = JOINING.replace("id = 7", "id = 'new'")
+    one, other = parse(text), parse(text)
+    assert one.node != other.node and one.storage != other.storage
+    assert one.control_name() == other.control_name() == "new"
+    assert one.facts() == other.facts()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("contact =", "peers = { 1 = '127.0.0.1:1' }\ncontact =", "cluster.peers = '…': expected"),
+        ('"127.0.0.1:7402"', '"nowhere"', "cluster.contact = 'nowhere': expected host:port"),
+        ('"127.0.0.1:7402"', '"10.0.0.1:1"', "10.0.0.1:1 can be reached by others"),
+        ("[1, 2]", "3", "groups.few = 3: expected '*' or a list of node ids"),
+        ("active_view", "activ_view", "overlay.activ_view: no option"),
+        ("cptcast", "locamu", "locamu needs a"),
+    ],
+)
+def test_what_is_wrong_with_joining_is_named(before: str, after: str, expected: str) -> None:
+    assert before in JOINING
+    with pytest.raises(ConfigError) as caught:
+        parse(JOINING.replace(before, after, 1))
+    assert expected in str(caught.value)

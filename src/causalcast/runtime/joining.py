@@ -1,0 +1,79 @@
+"""A newcomer's configuration, from what a node of the running cluster tells in its greeting."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from causalcast.core.ids import NodeId
+from causalcast.core.spec import LayerSpec
+from causalcast.errors import NodeError
+from causalcast.registry import find_overlay, find_protocol
+from causalcast.runtime.address_book import Address
+from causalcast.runtime.greeting import Greeting, first_greeting
+from causalcast.runtime.introductions import greeting_at
+from causalcast.runtime.node_config import CHANGING, toml_key
+from causalcast.runtime.tcp import DIAL_TIMEOUT
+
+
+def ask_cluster(contact: Address) -> Greeting:
+    """What the node at `contact` tells everybody; NodeError if nobody there can be joined."""
+    stranger = first_greeting("", NodeId(0), 0, "", "", {})
+    try:
+        theirs = asyncio.run(greeting_at(contact, stranger, DIAL_TIMEOUT))
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or "no answer in time"
+        raise NodeError(f"nobody answers at {contact}: {reason}") from None
+    overlay = theirs.facts.get("overlay")
+    if overlay not in CHANGING:
+        raise NodeError(
+            f"the cluster at {contact} has a fixed overlay: nodes are added in its TOML files "
+            f"([cluster] peers); only clusters on {' or '.join(CHANGING)} can be joined"
+        )
+    return theirs
+
+
+def newcomers_toml(
+    theirs: Greeting,
+    contact: Address,
+    node: NodeId,
+    listen: Address,
+    groups: list[str],
+    protocol: str,
+    trace_level: str,
+) -> str:
+    """The TOML of a node that joins through `contact`; `groups`: which it will be a member of."""
+    facts = theirs.facts
+    known = json.loads(facts["groups"])
+    unknown = [name for name in groups if name not in known]
+    if unknown:
+        raise NodeError(f"no group {unknown[0]!r} (this cluster has: {', '.join(known)})")
+    mine = "".join(
+        f"{toml_key(name)} = {[int(node)] if name in groups else []}\n" for name in known
+    )
+    spec = find_protocol(protocol or facts["protocol"])
+    name = str(Path(protocol).resolve()) if protocol.endswith(".py") else spec.name
+    options = _options(spec, json.loads(facts["options"]))
+    overlay = find_overlay(facts["overlay"])
+    overlay_options = _options(overlay, json.loads(facts["overlay options"]))
+    return (
+        f'[node]\nid = {node}\nlisten = "{listen}"\n\n'
+        f'[cluster]\nname = {json.dumps(theirs.cluster)}\ncontact = ["{contact}"]\n\n'
+        f"[protocol]\nname = {json.dumps(name)}\n{options}\n"
+        f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
+        f'[detector]\nkind = "{facts["detector"]}"\n\n'
+        f"[groups]\n{mine}\n"
+        '[storage]\npath = "data"\n\n'
+        f'[trace]\npath = "trace"\nlevel = "{trace_level}"\n'
+    )
+
+
+def _options(spec: LayerSpec, settings: dict[str, Any]) -> str:
+    """What differs from the defaults; durations are microseconds there."""
+    lines = ""
+    for option in spec.options:
+        value = settings.get(option.name, option.default)
+        if value != option.default:
+            written = f"{value}us" if option.unit else value
+            lines += f"{toml_key(option.name)} = {json.dumps(written)}\n"
+    return lines

@@ -11,6 +11,7 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import Mutant, Patch
 from causalcast.swarm.trial import without_losses
+from causalcast.testing import Cluster
 from causalcast.trace.schema import GUARANTEES
 
 GONE = ("note", "locamu.gone")
@@ -108,3 +109,14 @@ def test_the_same_seed_gives_up_the_same_nodes() -> None:
     first, second = try_seed(plan, 7), try_seed(plan, 7)
     assert first.text == second.text and first.fired == second.fired
     assert plan.repeat(7).endswith("--gone")
+
+
+def test_a_cluster_of_the_test_kit_goes_on_without_a_node() -> None:
+    cluster = Cluster(nodes=4, overlay="line", protocol="locamu")
+    cluster.run_ms(100)
+    cluster.crash(1)
+    cluster.run_ms(1000)
+    cluster.publish(0, b"past node 1")
+    cluster.declare_gone(1, by=2)
+    cluster.settle()
+    assert cluster.delivered(3) == [b"past node 1"]

@@ -592,7 +592,13 @@ class Locamu(StandingIn):
 
     def _answer_questions(self, out: Outbox) -> None:
         if self.consultation.unanswered:
-            kept = [record.numbers for record in self.log.records]
+            # What is handed on has another number already: it must not wait for itself.
+            kept = [
+                {**record.numbers, self.me: self._way_onward(record)}
+                if record.handed_on
+                else record.numbers
+                for record in self.log.records
+            ]
             given_up = self.departures.given_up
             self.consultation.answer_questions(self.past.arrived, given_up, kept, out)
 

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format nightly mutants bench bench-pipeline compile clean help
+.PHONY: demo test test-fast lint format nightly mutants bench bench-overlays bench-pipeline compile clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -14,6 +14,7 @@ help:
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
 
@@ -56,6 +57,9 @@ mutants: $(VENV)/.demo
 
 bench: compile
 	$(BIN)/python benchmarks/run.py
+
+bench-overlays: compile
+	$(BIN)/python benchmarks/overlays.py
 
 bench-pipeline: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py

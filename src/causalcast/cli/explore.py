@@ -28,8 +28,9 @@ def add_to(subparsers: Any) -> None:
         help="every interleaving of a small scenario, judged without sampling",
         description="Let the publications of a scenario happen at any moment, messages arrive in "
         "every order their links allow, and as often as the options say, timers run out, nodes "
-        "crash and return, suspicions be raised, messages be lost or doubled. Every history is "
-        "judged; the first counter-example found has the fewest steps.",
+        "crash and return, suspicions be raised, links be cut, messages be lost or doubled. Every "
+        "history is judged; the first counter-example found has the fewest steps. A scenario with "
+        "steps sets the stage with them; the publications at their end are explored.",
         epilog="example: causalcast explore scenarios/three_nodes_two_messages.toml --crashes 1",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file")

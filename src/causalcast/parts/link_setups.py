@@ -18,6 +18,8 @@ OPTIONS: Final[list[Option]] = [
         "how new links become safe: by comparing what was delivered, or over a path of safe links",
         choices=["vector", "safe_path"],
     ),
+    # Far more than are ever in flight: a hundred broadcasts a second for a minute and a half.
+    Option("most_kept", 10_000, "kept for one silent link before another is asked for", least=0),
     *vector_setup.OPTIONS,
     *safe_path_setup.OPTIONS,
 ]
@@ -25,6 +27,7 @@ OPTIONS: Final[list[Option]] = [
 
 def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
     """Give a protocol the set-up of links that its options ask for."""
+    multicast.most_kept = setup.number("most_kept")
     if setup.text("link_setup") == "vector":
         multicast.setup = VectorSetup(multicast, setup.number("log"), setup.number("give_up_after"))
     else:

@@ -42,6 +42,11 @@ class Link:
         self.owed: dict[MessageId, int] = {}  # delivered here, the peer's token is still to come
         self.safe_since = 0  # our count of deliveries when `safe_out` began
         self.told_settled = False
+        self.is_given_up = False
+
+    def burden(self) -> int:
+        """How much is kept for this link; without bound while a dead peer is not noticed."""
+        return len(self.owed)
 
 
 @final
@@ -100,6 +105,7 @@ class SafeLinkMulticast(Multicast):
         self.born = not newcomer
         self.delivered = 0  # counts deliveries
         self.backlog: list[Publication] = []
+        self.most_kept = 0  # for one link; 0: without limit
         self._orphan_for = 0  # how long an unborn node waits before it complains; 0: not yet
         self.setup = LinkSetup()  # replaced by whoever builds the protocol
 
@@ -182,6 +188,16 @@ class SafeLinkMulticast(Multicast):
         self.delivered += 1
         self.setup.on_delivery(publication, hops, out)
         self.spread(publication, hops, source, out)
+        if self.most_kept:
+            self._give_up_the_silent(out)
+
+    def _give_up_the_silent(self, out: Outbox) -> None:
+        """A peer that takes and sends nothing: rather another neighbour than endless memory."""
+        for link in self.links.values():
+            if not link.is_given_up and link.burden() > self.most_kept:
+                link.is_given_up = True
+                out.note("safe_links.given_up", link.peer)
+                out.switch(link.name)
 
     # Links that became safe
 

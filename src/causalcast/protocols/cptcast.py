@@ -180,6 +180,9 @@ class TreeLink(Link):
         self.lacking: dict[MessageId, Stalled] = {}  # those of them that are not done
         self.late: dict[MessageId, None] = {}  # grafted, then delivered from elsewhere
 
+    def burden(self) -> int:
+        return len(self.owed) + len(self.queue) + len(self.kept) + len(self.stalled)
+
     def idle(self) -> bool:
         """Nothing is on its way or kept back."""
         waiting = self.queue or self.kept or self.stalled or self.lacking

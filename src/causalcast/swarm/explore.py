@@ -2,9 +2,12 @@
 
 The publications of a scenario may happen at any moment, each node's in their order; messages arrive
 in every order their links allow; and as often as the limits say, timers run out, nodes crash and
-come back, suspicions are raised, messages are lost or doubled. States that are equal are expanded
-once. Every new history is judged for safety, and every state in which nothing is left to happen is
-brought to rest and judged for everything that is promised.
+come back, suspicions are raised, links are cut, messages are lost or doubled. States that are equal
+are expanded once. Every new history is judged for safety, and every state in which nothing is left
+to happen is brought to rest and judged for everything that is promised.
+
+A scenario that lists its steps sets the stage with them: what is explored are the publications at
+the end of the list, from where the steps before them have led.
 
 Breadth first, so the first counter-example found is one with the fewest steps.
 """
@@ -35,6 +38,7 @@ SPENDS = {
     "expire": "timers",
     "crash": "crashes",
     "suspect": "suspicions",
+    "cut": "cuts",
     "lose": "losses",
     "double": "duplications",
 }
@@ -46,6 +50,7 @@ class Limits(NamedTuple):
     timers: int = 0
     crashes: int = 0
     suspicions: int = 0
+    cuts: int = 0
     losses: int = 0
     duplications: int = 0
 
@@ -96,10 +101,13 @@ class Explorer:
         self._most_seconds = most_seconds
         self._spec = scenario.blueprint.protocol
         self._promised = tuple(check or promised(self._spec))
-        self._publications = _publications(scenario)
-        text = _as_directed(scenario, [])
+        self._stage, self._publications = _stage_and_publications(scenario)
+        text = _as_directed(scenario, self._stage)
         self._directed = Scenario(text, scenario.where, scenario.protocol_name)
         self._run = DirectedRun(self._directed, "deliveries", turn_us=0)
+        for step in self._stage:
+            if not self._run.director.do(step):
+                raise ConfigError(f"{scenario.where}: steps: {text_of(step)!r} cannot happen there")
         self._run.simulation.invariants = list(self._spec.invariants)
         self._states = WorldStates(self._run)
         self._judged: dict[tuple[int, ...], Problem | None] = {}
@@ -137,7 +145,7 @@ class Explorer:
         found.histories = len(self._judged)
         found.seconds = _since(started)
         if found.problem is not None:
-            found.text = _as_directed(self._scenario, found.steps)
+            found.text = _as_directed(self._scenario, [*self._stage, *found.steps])
         return found
 
     def _next(
@@ -197,6 +205,11 @@ class Explorer:
                         yield ("suspect", who, whom)
         for who, whom in state.suspicions:
             yield ("trust", who, whom)
+        if place.left.cuts:
+            for me, links in enumerate(state.links):
+                for peer, link in links:
+                    if me < peer and link in state.live:
+                        yield ("cut", me, peer)
 
     def _may_fall(self, down: tuple[NodeId, ...]) -> bool:
         if down not in self._tolerated:
@@ -310,9 +323,20 @@ def _since(started: float) -> float:
     return time.monotonic() - started
 
 
+def _stage_and_publications(scenario: Scenario) -> tuple[list[Step], list[tuple[NodeId, str]]]:
+    """The steps that set the stage, and who publishes to which group, each node's in order."""
+    if not scenario.directed:
+        return [], _publications(scenario)
+    steps = list(scenario.steps)
+    publications: list[tuple[NodeId, str]] = []
+    while steps and steps[-1][0] == "publish":
+        _, node, group = steps.pop()
+        publications.insert(0, (NodeId(int(node)), str(group)))
+    return steps, publications
+
+
 def _publications(scenario: Scenario) -> list[tuple[NodeId, str]]:
-    """Who publishes to which group; each node's in the order of time."""
-    if scenario.directed or scenario.faults or scenario.random_faults.crashes:
+    if scenario.faults or scenario.random_faults.crashes:
         raise ConfigError(
             f"{scenario.where}: expected publications only; explore lets faults happen anywhere, "
             "as often as its options say"

@@ -32,6 +32,7 @@ class State(NamedTuple):
     links: tuple[tuple[tuple[NodeId, LinkId], ...], ...]
     live: tuple[LinkId, ...]
     suspicions: tuple[tuple[NodeId, NodeId], ...]
+    cuts: tuple[Way, ...]
     now: int
     logs: tuple[int, ...]
 
@@ -84,11 +85,10 @@ class WorldStates:
         self._effects: dict[tuple[Any, ...], Effect | None] = {}
 
     def first(self) -> State:
-        """The state that the world is in now, its history empty."""
+        """The state that the world is in now."""
         self.world.touched = {node.me: None for node in self.world.nodes}
-        self.world.recorder.take()
         nothing = self._logs.of(())
-        empty = State((), (), (), (), (), 0, tuple(nothing for _ in self.world.nodes))
+        empty = State((), (), (), (), (), (), 0, tuple(nothing for _ in self.world.nodes))
         return self._take(empty)
 
     def after(self, state: State, step: Step) -> State:
@@ -124,6 +124,7 @@ class WorldStates:
         world.links = [dict(links) for links in state.links]
         world.live = dict.fromkeys(state.live)
         world.suspicions = dict.fromkeys(state.suspicions)
+        world.cuts = dict.fromkeys(state.cuts)
         world.now = world.out.now = state.now
         world.recorder.take()
 
@@ -172,7 +173,7 @@ class WorldStates:
         else:
             return None
         links = tuple((peer, link, link in state.live) for peer, link in state.links[me])
-        return (verb, what, me, state.memories[me], links, state.now)
+        return (verb, what, me, state.memories[me], links, state.cuts, state.now)
 
     def _effect(self, state: State, step: Step, after: State) -> Effect | None:
         """What the step did, if nobody else noticed."""
@@ -232,6 +233,7 @@ class WorldStates:
             tuple(tuple(links.items()) for links in world.links),
             tuple(world.live),
             tuple(world.suspicions),
+            tuple(world.cuts),
             world.now,
             self.logs_now(before),
         )

@@ -111,14 +111,21 @@ def test_where_the_log_does_not_reach_back_the_gap_is_told() -> None:
     assert trial.fired["note.vector_setup.behind_the_log"] > 0
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("setup", ["vector", "safe_path"])
-def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str) -> None:
-    """After 400 broadcasts and a quiet time, what is left does not depend on how many there
+@pytest.mark.parametrize(
+    ("protocol", "setup", "count"),
+    [
+        ("prc_broadcast", "vector", 400),
+        ("prc_broadcast", "safe_path", 400),
+        ("cptcast", "safe_path", 400),
+        pytest.param("cptcast", "vector", 10_000, marks=pytest.mark.slow),
+    ],
+)
+def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str, count: int) -> None:
+    """After so many broadcasts and a quiet time, what is left does not depend on how many there
     were."""
-    publish = {"node": 3, "count": 400, "interval_ms": 10}
+    publish = {"node": 3, "count": count, "interval_ms": 2}
     options = {"link_setup": setup, "log": 20}
-    run = changing_run(protocol, options, 10, publish, [], 6000)
+    run = changing_run(protocol, options, 10, publish, [], 2 * count + 2000)
     run.run()
     for node in run.simulation.nodes:
         multicast = node.stack.multicast
@@ -126,5 +133,16 @@ def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str) -> None:
         assert all(not link.owed for link in multicast.links.values())
         # The log, two counts, and for each link at most whether it pushes.
         assert multicast.state_size() <= (20 + 2 + 4 if setup == "vector" else 4)
-        delivered = len(delivered_by(run)[NodeId(0)])
-    assert delivered == 400
+    assert len(delivered_by(run)[NodeId(0)]) == count
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_silent_neighbour_is_given_up_before_memory_is_full(protocol: str) -> None:
+    """Half of the nodes stand still for seconds, and nobody is told: links to them are replaced."""
+    stop = [{"at_ms": 300, "kind": "pause", "node": node} for node in range(0, 20, 2)]
+    go_on = [{"at_ms": 3000, "kind": "resume", "node": node} for node in range(0, 20, 2)]
+    publish = {"node": 3, "count": 300, "interval_ms": 10}
+    run = changing_run(protocol, {"most_kept": 50}, 20, publish, [*stop, *go_on], 4000)
+    trial, _ = parts_after(run)
+    assert not trial.problems
+    assert trial.fired["note.safe_links.given_up"] > 0

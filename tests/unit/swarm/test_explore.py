@@ -123,3 +123,41 @@ def test_a_scenario_with_faults_is_refused() -> None:
     text = SMALL.read_text() + "\n[[publish]]\n"
     with pytest.raises(ConfigError, match="expected a node and a group, not random"):
         Explorer(Scenario(text, "test"), Limits())
+
+
+NEW_LINK = ROOT / "scenarios" / "new_link_one_message.toml"
+
+
+def test_a_new_link_becomes_safe_in_every_interleaving_with_and_without_a_cut() -> None:
+    """The steps of the scenario set the stage: a past, and a link that has just appeared."""
+    vectors = Scenario.read(NEW_LINK, settings={"link_setup": "vector"})
+    whole = Explorer(vectors, Limits()).explore()
+    cut = Explorer(vectors, Limits(cuts=1)).explore()
+    assert whole.proved() and cut.proved()
+    assert cut.states > 5 * whole.states
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["queue", "receiver"])
+def test_the_exchange_over_a_safe_path_in_every_interleaving(order: str) -> None:
+    options = {"order": order, "link_setup": "safe_path"}
+    found = Explorer(Scenario.read(NEW_LINK, "cptcast", options), Limits()).explore()
+    assert found.proved() and found.states > 5000
+
+
+def test_without_an_exchange_some_interleaving_delivers_twice() -> None:
+    """Figure 3.2 of the CPTCast thesis, found without knowing it."""
+    steps = ["cut 0 1", "arrive 0 1", "arrive 1 0", "publish 2 all", "bring 2 0", "arrive 0 2"]
+    steps += ["heal 0 1", "expire 1 standing_links.redial 0", "publish 2 all"]
+    overlay = {"kind": "edges", "nodes": 3, "edges": [[0, 2], [1, 2], [0, 1]]}
+    tables = [("overlay", overlay), ("groups", {"all": "*"})]
+    text = toml_text({"protocol": "naive_causal", "seed": 1, "steps": steps}, tables)
+    found = Explorer(Scenario(text, "new link"), Limits()).explore()
+    assert found.problem is not None and found.problem.property == "no_duplication"
+    assert try_scenario(Scenario(found.text, "counter-example")).broken()  # endless, in fact
+
+
+def test_a_stage_that_cannot_be_set_is_told() -> None:
+    text = NEW_LINK.read_text().replace('"heal 0 1"', '"heal 0 2"')
+    with pytest.raises(ConfigError, match="'heal 0 2' cannot happen there"):
+        Explorer(Scenario(text, "new link"), Limits())

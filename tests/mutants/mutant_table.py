@@ -38,7 +38,6 @@ class Caught:
     random: int | None
     adversary: int | None
     events: int
-    shown: tuple[str, ...] = ()  # by either seed; which is made smaller depends on the machine
 
     def row(self) -> str:
         """A line of the table; seeds are counted from one."""
@@ -72,8 +71,7 @@ def made_small(path: Path, mutant: Mutant, random: int | None, adversary: int | 
         events = min(shrink(trial, (), path.stem).events for trial in trials)
     broken = trials[0].problems[0].property
     name, mechanism = mutant.name, mutant.mechanism
-    shown = tuple(sorted({broken for _, broken in found}))
-    return Caught(path.stem, name, mechanism, broken, random, adversary, events, shown)
+    return Caught(path.stem, name, mechanism, broken, random, adversary, events)
 
 
 def shown_by(path: Path, mutant: Mutant, random: int | None, adversary: int | None) -> list[Trial]:

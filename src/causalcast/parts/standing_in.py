@@ -135,11 +135,15 @@ class StandingIn(PassingOn):
         if not self._may_stand_in(peer):
             return
         for record in self.log.records:
-            added = self._hand_on_one(record, peer) if peer in self._stands_in_for(record) else {}
+            added = self._hand_on_one(record, peer) if self._is_from(record, peer) else {}
             if added:
                 stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
                 out.persist(Learned(*stamp, record.origin, {self.me: added}))
                 self._forward(record, out)
+
+    def _is_from(self, record: Record, peer: NodeId) -> bool:
+        """Whether a message came by way of a node, which numbered it for others too."""
+        return peer in record.numbers and self.around.hop(self.me, peer) == record.back
 
     def _hand_on_one(self, record: Record, peer: NodeId) -> dict[NodeId, int]:
         """Number a message for those whom a node that fell may not have reached."""
@@ -233,8 +237,7 @@ class StandingIn(PassingOn):
         pending = [
             record.targets[node]
             for record in self.log.records
-            if record.origin == peer
-            and node in record.targets
+            if node in record.targets
             and node not in record.complete_at
             and node not in record.known_at
         ]

@@ -385,8 +385,9 @@ class Locamu(StandingIn):
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
         self.log.add(record)
-        for issuer in self._stands_in_for(record):
-            if issuer in (self.suspected if self.hands_on_early else self.departures.gone):
+        fell = self.suspected if self.hands_on_early else self.departures.gone
+        for issuer in fell:
+            if self._is_from(record, issuer) and self._may_stand_in(issuer):
                 self._hand_on_one(record, issuer)
         self._wake_duplicates(record.numbers)
         if isinstance(record.message, Copy):

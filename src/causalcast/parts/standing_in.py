@@ -85,8 +85,15 @@ class StandingIn(PassingOn):
 
     def _is_done(self, record: Record) -> bool:
         """It is not needed any more, either to pass it on or to stand in for who sent it."""
-        return self._is_passed_on(record) and all(
-            self._is_finished_by(record, issuer) for issuer in self._stands_in_for(record)
+        # While somebody may still hand it on, it must be recognised by any number.
+        return (
+            self._is_passed_on(record)
+            and all(self._is_finished_by(record, issuer) for issuer in self._stands_in_for(record))
+            and not any(
+                self.around.hop(self.me, peer) == record.back
+                for peer in self.departures.gone
+                if peer not in self.departures.given_up
+            )
         )
 
     def _finish_towards(self, record: Record, out: Outbox) -> None:
@@ -253,6 +260,8 @@ class StandingIn(PassingOn):
         for record in list(self.log.records):
             if record.origin == peer:
                 self._fill_skipped(record, out)
+        for record in list(self.log.records):
+            self._collect(record, out)
         self._look_again(list(self.holdback.copies), out)
         for node in self.departures.to_tell(peer):
             if self.me in self.around.between(peer, node):

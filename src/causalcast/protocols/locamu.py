@@ -260,8 +260,11 @@ class Locamu(StandingIn):
 
     def _is_too_late(self, copy: Arrived) -> bool:
         """What came after it may have been delivered: nobody was to bring it any more."""
+        given_up = self.departures.given_up
+        beside = copy.source not in copy.numbers
+        across = self.around.between(self.me, copy.source) if beside else []
         return (
-            copy.origin in self.departures.given_up
+            any(peer in given_up for peer in (copy.origin, *across))
             and not self._is_known(copy)
             and not any(self.holdback.carrying(stamp) for stamp in copy.stamps())
         )

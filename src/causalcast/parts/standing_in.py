@@ -2,7 +2,8 @@
 
 A publication may have reached some neighbours of its publisher and not others when that falls. So
 they keep it until the publisher says that it is finished: everybody has it. If an operator declares
-the publisher gone, they number it for those on the other side and send it there. Then everybody
+the publisher gone, they number it for those on the other side and send it there, and with it all
+that is still kept of what came by way of the one that is gone. Then everybody
 near tells everybody what it still has on its way to them. When all of that is here, what is missing
 is with nobody: it is given up, and nothing waits for it any more.
 

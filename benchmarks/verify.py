@@ -1,8 +1,9 @@
 """The Spark check beside its floor, on the same files, in turn, in one session.
 
 The floor is the least that can be done with the files: Spark reads the Parquet and groups four
-numeric columns by node. Each round runs the floor and then the check; what counts is the median of
-the rounds' ratios, because the machine is never quiet. The first round warms up and is not counted.
+numeric columns by node. Each round runs the floor and then the check, size by size; what counts is
+the median of the rounds' ratios, because the machine is never quiet. The first round warms up and
+is not counted.
 """
 
 import argparse
@@ -57,28 +58,37 @@ def timed(work: Any, *arguments: Any) -> tuple[float, int]:
     return time.perf_counter() - started, result
 
 
-def measure(spark: Any, folder: Path, rounds: int) -> dict[str, Any]:
+class Measured:
     """Rounds of floor and check on one run."""
-    floors, checks = [], []
-    deliveries = 0
-    with PeakMemory() as memory:
-        for number in range(rounds + 1):
+
+    def __init__(self) -> None:
+        self.deliveries = 0
+        self.floors: list[float] = []
+        self.checks: list[float] = []
+        self.peaks: dict[str, int] = {}
+
+    def add_round(self, spark: Any, folder: Path, warm: bool) -> None:
+        with PeakMemory() as memory:
             of_floor, _ = timed(floor, spark, folder)
-            of_check, deliveries = timed(check, spark, folder)
-            if number:
-                floors.append(of_floor)
-                checks.append(of_check)
-    ratios = [c / f for c, f in zip(checks, floors, strict=True)]
-    return {
-        "deliveries": deliveries,
-        "floor_seconds": round(statistics.median(floors), 2),
-        "check_seconds": round(statistics.median(checks), 2),
-        "deliveries_per_second": round(deliveries / statistics.median(checks)),
-        "ratio": round(statistics.median(ratios), 2),
-        "lowest": round(min(ratios), 2),
-        "highest": round(max(ratios), 2),
-        "memory_mb": memory.peaks,
-    }
+            of_check, self.deliveries = timed(check, spark, folder)
+        for name, peak in memory.peaks.items():
+            self.peaks[name] = max(self.peaks.get(name, 0), peak)
+        if warm:
+            self.floors.append(of_floor)
+            self.checks.append(of_check)
+
+    def facts(self) -> dict[str, Any]:
+        ratios = [c / f for c, f in zip(self.checks, self.floors, strict=True)]
+        return {
+            "deliveries": self.deliveries,
+            "floor_seconds": round(statistics.median(self.floors), 2),
+            "check_seconds": round(statistics.median(self.checks), 2),
+            "deliveries_per_second": round(self.deliveries / statistics.median(self.checks)),
+            "ratio": round(statistics.median(ratios), 2),
+            "lowest": round(min(ratios), 2),
+            "highest": round(max(ratios), 2),
+            "memory_mb": self.peaks,
+        }
 
 
 def main() -> int:
@@ -94,17 +104,23 @@ def main() -> int:
     kept = options.runs or Path(tempfile.gettempdir()) / f"causalcast-bench-{os.getuid()}"
     spark = make_session("local[2]")
     results: dict[str, Any] = {}
-    for size in options.sizes or ["1e6", "3e6", "3e6-groups", "1e7"]:
-        folder = kept / size
-        write_large_run(folder, *SIZES[size])
-        results[size] = measure(spark, folder, options.rounds)
+    sizes = options.sizes or ["1e6", "3e6", "3e6-groups", "1e7"]
+    for size in sizes:
+        write_large_run(kept / size, *SIZES[size])
+    measured = {size: Measured() for size in sizes}
+    for number in range(options.rounds + 1):
+        for size in sizes:  # in turn, so that all sizes are measured on the same machine
+            measured[size].add_round(spark, kept / size, warm=number > 0)
+    for size in sizes:
+        results[size] = measured[size].facts()
         if not options.json:
             tell(size, results[size])
-    if {"3e6", "3e6-groups"} <= set(results):
-        one, many = (results[size]["check_seconds"] for size in ("3e6", "3e6-groups"))
-        results["groups_against_one_group"] = round(many / one, 2)
+    if {"3e6", "3e6-groups"} <= set(sizes):
+        pairs = zip(measured["3e6-groups"].checks, measured["3e6"].checks, strict=True)
+        ratio = statistics.median(many / one for many, one in pairs)
+        results["groups_against_one_group"] = round(ratio, 2)
         if not options.json:
-            print(f"a hundred overlapping groups take {many / one:.2f}x as long as one group")
+            print(f"a hundred overlapping groups take {ratio:.2f}x as long as one group")
     if options.json:
         print(json.dumps(results, indent=2))
     return 0

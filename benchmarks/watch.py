@@ -74,6 +74,7 @@ class Cluster:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--state-store", action="store_true", help="state in Spark's state store")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     seen: dict[int, float] = {}
@@ -82,6 +83,9 @@ def main() -> int:
         cluster = Cluster(Path(kept) / "run")
         cluster.second(1)
         command = [sys.executable, "-m", "causalcast", "watch", str(cluster.folder), "--json"]
+        if options.state_store:
+            program = Path(__file__).with_name("watch_state_store.py")
+            command = [sys.executable, str(program), str(cluster.folder)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ, text=True)
 
         def read() -> None:

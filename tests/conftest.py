@@ -9,7 +9,7 @@ import pytest
 def spark() -> Any:
     from causalcast.pipeline.session import make_session
 
-    return make_session("local[2]")
+    return make_session("local[2]", brief=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

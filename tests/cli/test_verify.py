@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.pipeline import spark_job
+from causalcast.pipeline import session, spark_job
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.schema import GUARANTEES
@@ -329,3 +330,19 @@ def test_a_dead_address_is_told_at_once(
     capsys: pytest.CaptureFixture[str], good: Path, option: str, url: str, complaint: str
 ) -> None:
     assert complaint in complaint_of(capsys, "verify", good, option, url)
+
+
+@pytest.mark.parametrize(("option", "scheme"), [("--master", "spark"), ("--remote", "sc")])
+def test_something_else_at_an_address_is_told_soon(
+    capsys: pytest.CaptureFixture[str],
+    good: Path,
+    option: str,
+    scheme: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "WAIT_SECONDS", 0.2)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        url = f"{scheme}://127.0.0.1:{deaf.getsockname()[1]}"
+        assert "is silent: no Spark" in complaint_of(capsys, "verify", good, option, url)

@@ -96,6 +96,11 @@ def large_and_bad(folder: Path) -> list[Path]:
     spec.loader.exec_module(large_runs)
     large_runs.ROWS_PER_FILE = 50_000
     large_runs.write_large_run(folder / "large", 200, 1600)
+    return [folder / "large", bad_run(folder)]
+
+
+def bad_run(folder: Path) -> Path:
+    """One member delivers two messages in the wrong order."""
     draft = DraftRun()
     draft.found(0, 0, 1)
     for number in (1, 2):
@@ -104,12 +109,13 @@ def large_and_bad(folder: Path) -> list[Path]:
     for number in (2, 1):
         draft.add(1, "deliver", message_id(0, number), 0)
     write_run(folder / "bad", draft.run())
-    return [folder / "large", folder / "bad"]
+    return folder / "bad"
 
 
-def told(command: list[str]) -> dict[str, Any]:
+def told(command: list[str], **variables: str) -> dict[str, Any]:
     """What a command in a process of its own prints as JSON; the runs hold a violation."""
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    known = {**environment(), **variables}
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     del result["seconds"]
@@ -136,10 +142,12 @@ def test_two_workers_say_what_one_process_says(
 @pytest.mark.slow
 def test_spark_submit_says_where(tmp_path: Path) -> None:
     """`verify` without `--master` takes the one that spark-submit was given."""
-    [_, bad] = large_and_bad(tmp_path)
+    bad = bad_run(tmp_path)
     submit = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[1]"]
     submit += ["--conf", "spark.log.level=ERROR", str(ROOT / "src/causalcast/__main__.py")]
-    assert told([*submit, "verify", str(bad), "--json"])["verdict"] == "violated"
+    # As in an activated environment: spark-submit takes the first python3 on the path otherwise.
+    said = told([*submit, "verify", str(bad), "--json"], PYSPARK_PYTHON=sys.executable)
+    assert said["verdict"] == "violated"
 
 
 @pytest.mark.spark

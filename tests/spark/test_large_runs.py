@@ -44,14 +44,14 @@ def test_no_delivery_is_shuffled(
     monkeypatch.setattr(spark_job, "LARGE", 1)
     monkeypatch.setattr(spark_job, "SURELY_SMALL", 0)
     plans: list[str] = []
-    collect = spark_job._collected
+    collect = spark_job.collected
 
     def note_plan(frame: Any) -> Any:
         rows = collect(frame)
         plans.append(frame._jdf.queryExecution().executedPlan().toString())
         return rows
 
-    monkeypatch.setattr(spark_job, "_collected", note_plan)
+    monkeypatch.setattr(spark_job, "collected", note_plan)
     draft = good_run(Random(1))
     repeat_delivery(draft, Random(1))
     lose_delivery(draft, Random(2))

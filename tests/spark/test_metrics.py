@@ -29,8 +29,9 @@ def small_run() -> Run:
 
     row(A, 1000, "publish", payload_bytes=100)
     row(A, 1000, "deliver", payload_bytes=100)
-    for peer, metadata in ((B, 10), (C, 20), (B, 30)):
-        row(A, 1000, "send", peer=peer, payload_bytes=100, metadata_bytes=metadata)
+    for peer, metadata, entries in ((B, 10, 1), (C, 20, 2), (B, 30, 0)):
+        sizes = {"payload_bytes": 100, "metadata_bytes": metadata}
+        row(A, 1000, "send", peer=peer, value=entries, **sizes)
     recorder.add(B, 2000, code_of("send"), peer=A, metadata_bytes=7)  # control, no payload
     row(B, 3000, "deliver", value=1, payload_bytes=100)
     row(B, 3500, "duplicate", peer=A)
@@ -96,6 +97,9 @@ def test_every_metric(spark: Any, tmp_path: Path) -> None:
         "recovery_max_ms": None,
         "hops_mean": pytest.approx(1.5),
         "hops_max": 2,
+        "clock_entries_mean": pytest.approx(1),
+        "compaction_degree": pytest.approx(1 / 2),  # a whole vector would name B and C
+        "compaction_degree_max": pytest.approx(1),
     }
 
 
@@ -113,20 +117,71 @@ def test_figures_for_the_report(spark: Any, tmp_path: Path) -> None:
     assert [(c.node, c.at_us, c.kind) for c in drawn.changes] == [(C, 12000, "crash")]
 
 
+# Metrics of the literature, by the columns that tell them: M1 throughput of one sender, M2 of all,
+# M3 goodput, M4 and M5 metadata, M6 memory, M7 reliability, M8 latency, M9 redundancy, M11
+# compaction. (M10, violations, is what `verify` finds.)
+KEYS = {
+    "M1": "fastest_origin_per_second", "M2": "deliveries_per_second",
+    "M3": "goodput_bytes_per_second", "M4": "metadata_mean_bytes", "M5": "metadata_max_bytes",
+    "M6": "state_max", "M7": "reliability", "M8": "latency_p50_ms", "M9": "redundancy",
+    "M11": "compaction_degree",
+}  # fmt: skip
+
+
+def table_of(rows: list[dict[str, Any]], key: str) -> dict[int, dict[str, Any]]:
+    return {row[key]: {name: row.get(column) for name, column in KEYS.items()} for row in rows}
+
+
 @pytest.mark.spark
-def test_by_node_and_by_second(spark: Any, tmp_path: Path) -> None:
-    write_run(tmp_path / "run", small_run())
-    tables = read_tables(spark, [tmp_path / "run"])
-    [rows] = summary_by(tables, 1, "node")
-    assert [(r["node"], r["deliveries"], r["latency_p50_ms"], r["state_max"]) for r in rows] == [
-        (A, 1, None, 4),
-        (B, 1, 2.0, 8),
-        (C, 1, 10.0, None),
+def test_by_node_group_and_second(spark: Any, tmp_path: Path) -> None:
+    """A publishes a second message at 3 s, which B gets at once and C, being down, never."""
+    run = small_run()
+    recorder = Recorder("full")
+    second = message_id(A, 2)
+    recorder.add(A, 3_000_000, code_of("publish"), second, 0, payload_bytes=50)
+    recorder.add(
+        A, 3_000_000, code_of("send"), second, 0, B, payload_bytes=50, metadata_bytes=5, value=2
+    )
+    recorder.add(B, 3_001_000, code_of("deliver"), second, 0, payload_bytes=50)
+    more = recorder.table()
+    rows = run.events.to_pylist() + [
+        row | {"pos": row["pos"] + {A: 6, B: 4}[row["node"]]} for row in more.to_pylist()
     ]
-    [[second]] = summary_by(tables, 1, "second")
-    assert (second["second"], second["deliveries_per_second"]) == (0, 3.0)
+    rows.sort(key=lambda row: (row["node"], row["pos"]))
+    run.events = pa.Table.from_pylist(rows, schema=run.events.schema)
+    write_run(tmp_path / "run", run)
+    tables = read_tables(spark, [tmp_path / "run"])
+
+    [by_node] = summary_by(tables, 1, "node")
+    nodes = table_of(by_node, "node")
+    assert nodes[A] == {
+        "M1": pytest.approx(1 / 2.999), "M2": None, "M3": None, "M4": pytest.approx(65 / 4),
+        "M5": 30, "M6": 4, "M7": None, "M8": None, "M9": None, "M11": pytest.approx(5 / 4 / 2),
+    }  # fmt: skip
+    assert (nodes[B]["M7"], nodes[B]["M8"], nodes[B]["M9"]) == (1.0, 1.0, pytest.approx(3 / 2 - 1))
+    assert (nodes[C]["M7"], nodes[C]["M8"], nodes[C]["M9"]) == (None, 10.0, 0.0)
+    assert [row["wait_max_ms"] for row in by_node] == [None, None, 7.0]
+
     [[group]] = summary_by(tables, 1, "group")
-    assert (group["group"], group["redundancy"], group["reliability"]) == (0, 0.5, 1.0)
+    assert table_of([group], "group")[0] == {
+        "M1": pytest.approx(1 / 2.999), "M2": pytest.approx(4 / 3.0),
+        "M3": pytest.approx(250 / 3.0),
+        "M4": pytest.approx(65 / 4), "M5": 30, "M6": None, "M7": 1.0,  # of B: C is down
+        "M8": 2.0, "M9": pytest.approx(4 / 3 - 1), "M11": pytest.approx(5 / 4 / 2),
+    }  # fmt: skip
+    assert group["wait_max_ms"] == 7.0
+
+    [by_second] = summary_by(tables, 1, "second")
+    seconds = table_of(by_second, "second")
+    assert sorted(seconds) == [0, 3]
+    assert [seconds[s]["M2"] for s in (0, 3)] == [3.0, 1.0]
+    assert [seconds[s]["M3"] for s in (0, 3)] == [200.0, 50.0]
+    assert [seconds[s]["M4"] for s in (0, 3)] == [20.0, 5.0]
+    assert [seconds[s]["M6"] for s in (0, 3)] == [8, None]
+    assert [seconds[s]["M7"] for s in (0, 3)] == [1.0, 1.0]
+    assert [seconds[s]["M8"] for s in (0, 3)] == [2.0, 1.0]
+    assert [seconds[s]["M9"] for s in (0, 3)] == [0.5, 0.0]
+    assert [seconds[s]["M11"] for s in (0, 3)] == [0.5, 1.0]
 
 
 def restarted_run() -> Run:

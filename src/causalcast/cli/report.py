@@ -3,13 +3,25 @@
 import argparse
 import json
 import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from causalcast.cli.places import (
+    RUN_HELP,
+    is_little,
+    look_at_folders,
+    place,
+    runs_at_hand,
+    verdicts_on,
+    written_to,
+)
 from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+
+if TYPE_CHECKING:
+    from causalcast.pipeline.places import Place
 
 REPORT_EPILOG = """
 example:
@@ -29,8 +41,8 @@ def add_to(subparsers: Any) -> None:
         epilog=REPORT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
-    report.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
+    report.add_argument("runs", nargs="+", type=place, metavar="RUN", help=RUN_HELP)
+    report.add_argument("--out", type=place, required=True, metavar="FILE", help="file to write")
     report.add_argument("--promise", metavar="LIST", help="what the verdict counts, as for verify")
     report.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark_options(report)
@@ -42,7 +54,7 @@ def add_to(subparsers: Any) -> None:
         description="Measure runs by their traces. What a trace does not tell (sends at level"
         " `deliveries`, for instance) is left out.",
     )
-    metrics.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    metrics.add_argument("runs", nargs="+", type=place, metavar="RUN", help=RUN_HELP)
     metrics.add_argument(
         "--by", choices=("group", "node", "second"), help="tell apart what can be told apart"
     )
@@ -58,21 +70,18 @@ def run_report(options: argparse.Namespace) -> int:
         from causalcast.pipeline.report import write_report
         from causalcast.pipeline.report_data import figures
         from causalcast.pipeline.session import make_session
-        from causalcast.pipeline.spark_job import check_runs
         from causalcast.pipeline.tables import read_tables
-        from causalcast.pipeline.verdict import OK, parse_promise, verdict_of
+        from causalcast.pipeline.verdict import OK, parse_promise
     promise = parse_promise(options.promise)
-    _look_at_folders(options.runs)
+    look_at_folders(options.runs, columns=True)
     with Console(stderr=True).status("checking and measuring"):
-        spark = make_session(options.master, options.remote)
-        checked = check_runs(spark, options.runs)
-        found = [
-            verdict_of(folder, result, promise)
-            for folder, result in zip(options.runs, checked, strict=True)
-        ]
-        tables = read_tables(spark, options.runs)
-        measured = summary(tables, len(found))
-        write_report(options.out, found, measured, figures(tables, len(found)))
+        spark = make_session(options.master, options.remote, is_little(options.runs))
+        with runs_at_hand(spark, options.runs) as runs:
+            found = verdicts_on(spark, runs, promise)
+            tables = read_tables(spark, runs)
+            measured = summary(tables, len(runs))
+            with written_to(spark, options.out) as path:
+                write_report(path, found, measured, figures(tables, len(runs)))
     verdicts = [one.verdict for one in found]
     if options.json:
         print(json.dumps({"out": str(options.out), "verdicts": verdicts}))
@@ -87,61 +96,52 @@ def run_metrics(options: argparse.Namespace) -> int:
         from causalcast.pipeline.metrics.summary import summary, summary_by
         from causalcast.pipeline.session import make_session
         from causalcast.pipeline.tables import read_tables
-    _look_at_folders(options.runs)
+    look_at_folders(options.runs, columns=True)
     with Console(stderr=True).status("measuring"):
-        spark = make_session(options.master, options.remote)
-        tables = read_tables(spark, options.runs)
-        if options.by is not None:
-            _tell_by(options, summary_by(tables, len(options.runs), options.by))
-            return 0
-        measured = summary(tables, len(options.runs))
+        spark = make_session(options.master, options.remote, is_little(options.runs))
+        with runs_at_hand(spark, options.runs) as runs:
+            tables = read_tables(spark, runs)
+            places = [run.place for run in runs]
+            if options.by is not None:
+                _tell_by(options, places, summary_by(tables, len(runs), options.by))
+                return 0
+            measured = summary(tables, len(runs))
     if options.json:
-        each = [
-            {"run": str(folder), **values}
-            for folder, values in zip(options.runs, measured, strict=True)
-        ]
+        each = [{"run": str(at), **values} for at, values in zip(places, measured, strict=True)]
         json.dump({"runs": each}, sys.stdout, indent=2)
         print()
     else:
-        _print_metrics(options.runs, measured)
+        _print_metrics(places, measured)
     return 0
 
 
-def _tell_by(options: argparse.Namespace, measured: list[list[dict[str, Any]]]) -> None:
+def _tell_by(
+    options: argparse.Namespace, places: "Sequence[Place]", measured: list[list[dict[str, Any]]]
+) -> None:
     """Metrics of each group, node or second: a table per run."""
     if options.json:
         each = [
-            {"run": str(folder), f"by_{options.by}": rows}
-            for folder, rows in zip(options.runs, measured, strict=True)
+            {"run": str(at), f"by_{options.by}": rows}
+            for at, rows in zip(places, measured, strict=True)
         ]
         json.dump({"runs": each}, sys.stdout, indent=2)
         print()
         return
-    for folder, rows in zip(options.runs, measured, strict=True):
+    for at, rows in zip(places, measured, strict=True):
         names = [
             name for name in (rows[0] if rows else {}) if any(r[name] is not None for r in rows)
         ]
-        table = Table(*names, title=folder.name, box=None, pad_edge=False, title_justify="left")
+        table = Table(*names, title=at.name, box=None, pad_edge=False, title_justify="left")
         for row in rows:
             table.add_row(*(_shown(row[name]) for name in names))
         Console(highlight=False, soft_wrap=True).print(table)
 
 
-def _look_at_folders(folders: list[Path]) -> None:
-    """A wrong path is told at once, not after Spark has started."""
-    from causalcast.trace.run_folder import check_event_columns, event_files, read_header
-
-    for folder in folders:
-        read_header(folder)
-        for path in event_files(folder):
-            check_event_columns(path)
-
-
-def _print_metrics(folders: list[Path], measured: list[dict[str, Any]]) -> None:
+def _print_metrics(places: "Sequence[Place]", measured: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
-    for folder in folders:
-        table.add_column(folder.name, justify="right", overflow="fold")
+    for at in places:
+        table.add_column(at.name, justify="right", overflow="fold")
     for name in measured[0]:
         values = [of_run[name] for of_run in measured]
         if any(value is not None for value in values):

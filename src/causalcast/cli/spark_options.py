@@ -2,7 +2,8 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from causalcast.errors import MissingDependency
 
@@ -14,6 +15,17 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="URL", help="a Spark master, such as spark://host:7077 or local[4]"
     )
     where.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:port")
+
+
+def spark_maker(options: argparse.Namespace) -> Callable[[], Any]:
+    """Makes the session that the options ask for, when it is asked."""
+
+    def make() -> Any:
+        from causalcast.pipeline.session import make_session
+
+        return make_session(options.master, options.remote, brief=True)  # it only moves files
+
+    return make
 
 
 @contextlib.contextmanager

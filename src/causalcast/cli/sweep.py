@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from causalcast.cli.output import progress_bar
+from causalcast.cli.places import place
 from causalcast.cli.simulate import parse_settings
 from causalcast.cli.spark_options import add_spark_options, needs_pipeline
 from causalcast.trace.schema import LEVELS
@@ -43,7 +44,11 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("scenarios", nargs="+", type=Path, metavar="SCENARIO", help="TOML files")
     parser.add_argument("--seeds", required=True, metavar="A..B", help="A is included, B is not")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for all runs"
+        "--out",
+        type=place,
+        required=True,
+        metavar="DIR",
+        help="folder for all runs; also a URI that Spark writes to",
     )
     parser.add_argument("--protocols", metavar="LIST", help="instead of the scenario's own")
     parser.add_argument(
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     protocols = [name.strip() for name in (options.protocols or "").split(",") if name.strip()]
     points = make_grid(options.scenarios, protocols, varied, parse_seeds(options.seeds))
     check_points(points)
-    spark = make_session(options.master, options.remote)
+    spark = make_session(options.master, options.remote, brief=True)
     with progress_bar(f"simulating {len(points):,} points", quiet=options.json) as progress:
         outcomes = run_sweep(spark, points, options.out, options.trace, progress)
     rows = write_results(spark, outcomes, options.out)
@@ -87,9 +92,9 @@ def run(options: argparse.Namespace) -> int:
 def _print(outcomes: "list[Outcome]", rows: list[dict[str, Any]], results: Path) -> None:
     console = Console(highlight=False, soft_wrap=True)
     groups: dict[tuple[str, ...], list[int]] = {}
-    for place, outcome in enumerate(outcomes):
+    for number, outcome in enumerate(outcomes):
         groups.setdefault((outcome.point.scenario, *outcome.point.varied.values()), []).append(
-            place
+            number
         )
     keys = list(outcomes[0].point.varied)
     table = Table(

@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.places import RUN_HELP, place, remote_ones, whole_run
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline, spark_maker
 from causalcast.cli.trace_compact import add_compact
 from causalcast.cli.trace_gather import add_gather
 from causalcast.errors import TraceError
@@ -56,9 +57,10 @@ def _add_import(actions: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "logs", nargs="+", type=Path, metavar="LOG", help="files with one JSON object per line"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder to write")
+        "logs", nargs="+", type=place, metavar="LOG",
+        help="files with one JSON object per line; a URI such as s3a://… is read by Spark",
+    )  # fmt: skip
+    parser.add_argument("--out", type=place, required=True, metavar="RUN", help="folder to write")
     parser.add_argument(
         "--redelivery",
         choices=REDELIVERY,
@@ -80,7 +82,8 @@ def _add_export(actions: Any) -> None:
         description="Write a run for another tool: `shiviz` with full vector clocks, to be opened"
         " at https://bestchai.bitbucket.io/shiviz/; `jsonl` as `trace import` reads it.",
     )
-    parser.add_argument("folder", type=Path, metavar="RUN", help="folder of a run")
+    parser.add_argument("folder", type=place, metavar="RUN", help=RUN_HELP)
+    add_spark_options(parser)
     parser.add_argument("--format", choices=sorted(FORMATS), required=True, help="what to write")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -89,12 +92,18 @@ def _add_export(actions: Any) -> None:
 
 def run_import(options: argparse.Namespace) -> int:
     """Read a foreign log and write a run."""
-    for log in options.logs:
+    here = [log for log in options.logs if isinstance(log, Path)]
+    for log in here:
         if not log.is_file():
             raise TraceError(f"{log}: cannot be read (no such file)")
-    size = sum(log.stat().st_size for log in options.logs)
+    size = sum(log.stat().st_size for log in here)
     asked = options.spark or options.master or options.remote
-    if asked or len(options.logs) > 1 or size > IN_THIS_PROCESS:
+    if (
+        asked
+        or remote_ones([*options.logs, options.out])
+        or len(options.logs) > 1
+        or size > IN_THIS_PROCESS
+    ):
         return _import_on_spark(options)
     run = import_log(options.logs[0], options.redelivery)
     write_run(options.out, run)
@@ -121,7 +130,8 @@ def _import_on_spark(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Read a run and write it for another tool."""
-    run = read_run(options.folder)
+    with whole_run(options.folder, spark_maker(options)) as folder:
+        run = read_run(folder)
     _write_lines(options.out, FORMATS[options.format](run))
     _say(options, run, options.out)
     return 0

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.cli.output import progress_bar
-from causalcast.cli.spark_options import needs_pipeline
+from causalcast.cli.places import RUN_HELP, place, whole_run, written_to
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline, spark_maker
+from causalcast.errors import TraceError
 
 
 def add_compact(subparsers: Any) -> None:
@@ -17,8 +19,9 @@ def add_compact(subparsers: Any) -> None:
         description="Write a run anew in the layout that checks read fastest: whole logs, sorted,"
         " about a million rows per file.",
     )
-    parser.add_argument("folder", type=Path, metavar="RUN", help="folder of a run")
-    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="a new folder")
+    parser.add_argument("folder", type=place, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--out", type=place, required=True, metavar="RUN", help="a new folder")
+    add_spark_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run_compact)
 
@@ -27,8 +30,20 @@ def run_compact(options: argparse.Namespace) -> int:
     """Compact, and say what came out."""
     with needs_pipeline():
         from causalcast.pipeline.compaction import compact
-    with progress_bar("compacting", quiet=options.json) as progress:
-        found = compact(options.folder, options.out, progress)
+    make_spark = spark_maker(options)
+    spark = None
+    if not isinstance(options.out, Path):
+        from causalcast.pipeline.remote_files import exists
+
+        spark = make_spark()
+        if exists(spark, options.out):
+            raise TraceError(f"{options.out}: already exists; remove it or choose another --out")
+    with (
+        whole_run(options.folder, make_spark) as folder,
+        written_to(spark, options.out) as out,
+        progress_bar("compacting", quiet=options.json) as progress,
+    ):
+        found = compact(folder, out, progress)
     if options.json:
         print(json.dumps({"out": str(options.out), **found}))
     else:

@@ -4,18 +4,26 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from causalcast.cli.places import (
+    RUN_HELP,
+    is_little,
+    look_at_folders,
+    place,
+    remote_ones,
+    runs_at_hand,
+    verdicts_on,
+)
 from causalcast.cli.spark_options import add_spark_options, needs_pipeline
 from causalcast.errors import ConfigError
 
 if TYPE_CHECKING:
-    from causalcast.pipeline.check_run import Checked
     from causalcast.pipeline.verdict import PropertyResult, Verdict
 
 RUNS_IN_FULL = 5  # with more, only those that are not fine are shown in full
@@ -44,7 +52,7 @@ def add_to(subparsers: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    parser.add_argument("runs", nargs="+", type=place, metavar="RUN", help=RUN_HELP)
     parser.add_argument(
         "--promise",
         metavar="LIST",
@@ -63,36 +71,38 @@ def run(options: argparse.Namespace) -> int:
         from causalcast.pipeline import verdict as verdicts
     if options.local and (options.master or options.remote):
         raise ConfigError("--local runs without Spark: leave out --master and --remote")
+    if options.local and remote_ones(options.runs):
+        raise ConfigError(f"--local: only Spark can read {remote_ones(options.runs)[0]}")
     promise = verdicts.parse_promise(options.promise)
     started = time.perf_counter()
-    checked = _check(options)
-    found = [
-        verdicts.verdict_of(folder, result, promise)
-        for folder, result in zip(options.runs, checked, strict=True)
-    ]
-    seconds = time.perf_counter() - started
-    if options.json:
-        json.dump(verdicts.to_json(found, seconds), sys.stdout, indent=2)
-        print()
-    else:
-        _print(found, seconds)
+    look_at_folders(options.runs)
+    with ExitStack() as kept:
+        with Console(stderr=True).status(f"checking {len(options.runs)} run(s)"):
+            found = _verdicts(options, promise, kept)
+        seconds = time.perf_counter() - started
+        if options.json:
+            json.dump(verdicts.to_json(found, seconds), sys.stdout, indent=2)
+            print()
+        else:
+            _print(found, seconds)
     return 0 if all(one.verdict == verdicts.OK for one in found) else 1
 
 
-def _check(options: argparse.Namespace) -> "list[Checked]":
-    with needs_pipeline():
-        from causalcast.pipeline.check_run import check_folder
-        from causalcast.pipeline.spark_job import check_runs
+def _verdicts(
+    options: argparse.Namespace, promise: list[str] | None, kept: ExitStack
+) -> "list[Verdict]":
+    if options.local:
+        with needs_pipeline():
+            from causalcast.pipeline.check_run import check_folder
+            from causalcast.pipeline.verdict import verdict_of
+        checked = [check_folder(folder) for folder in options.runs]
+        pairs = zip(options.runs, checked, strict=True)
+        return [verdict_of(folder, result, promise) for folder, result in pairs]
     from causalcast.pipeline.session import make_session
-    from causalcast.trace.run_folder import event_files, read_header
 
-    for folder in options.runs:  # a wrong path is told at once, not after Spark has started
-        read_header(folder)
-        event_files(folder)
-    with Console(stderr=True).status(f"checking {len(options.runs)} run(s)"):
-        if options.local:
-            return [check_folder(folder) for folder in options.runs]
-        return check_runs(make_session(options.master, options.remote), options.runs)
+    spark = make_session(options.master, options.remote, is_little(options.runs))
+    runs = kept.enter_context(runs_at_hand(spark, options.runs))
+    return verdicts_on(spark, runs, promise)
 
 
 def _print(found: "list[Verdict]", seconds: float) -> None:
@@ -105,7 +115,7 @@ def _print(found: "list[Verdict]", seconds: float) -> None:
         said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         console.print(f"{len(found)} runs: {said}", soft_wrap=True)
         for one in in_full[RUNS_IN_FULL:]:
-            console.print(f"  {one.verdict}: {escape(str(one.folder))}", soft_wrap=True)
+            console.print(f"  {one.verdict}: {escape(str(one.place))}", soft_wrap=True)
     total = sum(one.counts.deliveries for one in found)
     console.print(f"{total:,} deliveries checked in {seconds:.1f} s", style="dim")
 
@@ -120,7 +130,7 @@ def _print_one(console: Console, one: "Verdict") -> None:
     for result in one.results:
         table.add_row(result.name, _promised(result), _result(result))
     name = one.header.protocol or one.header.world
-    console.print(f"[bold]{escape(str(one.folder))}[/]  ({escape(name)})", soft_wrap=True)
+    console.print(f"[bold]{escape(str(one.place))}[/]  ({escape(name)})", soft_wrap=True)
     console.print(table)
     for result in one.results:
         _print_examples(console, one, result)
@@ -155,10 +165,10 @@ def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") 
     if not result.examples:
         return
     console.print(f"\n[bold]{result.name}[/]")
-    for place, finding in enumerate(result.examples):
+    for drawn, finding in enumerate(result.examples):
         said = escape(counter_example.sentence(finding, one.names))
         console.print(f"  {said}", soft_wrap=True)
-        if place < DRAWN and result.name == "causal_order" and finding.chain:
+        if drawn < DRAWN and result.name == "causal_order" and finding.chain:
             drawing = counter_example.draw(counter_example.steps_of(finding, one.folder), one.names)
             for line in drawing.splitlines():
                 console.print(f"      {escape(line)}", soft_wrap=True)

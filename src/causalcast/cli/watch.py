@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from causalcast.cli.spark_options import needs_pipeline
+from causalcast.cli.spark_options import add_spark_options, needs_pipeline
 from causalcast.errors import ConfigError, MissingDependency, TraceError
 from causalcast.trace.node_log import SUFFIX
 
 if TYPE_CHECKING:
-    from causalcast.pipeline.live_watch import Progress
+    from causalcast.pipeline.live_watch import Progress, Watch
+    from causalcast.pipeline.verdict import Verdict
 
 HEARTBEAT_SECONDS = 5.0
 FOLLOW_SECONDS = 0.5
@@ -25,12 +26,17 @@ examples:
   causalcast watch demo-run                  the logs of real nodes under this folder
   causalcast watch runs/7                    a run whose event files are being written
   causalcast watch runs                      every run in a folder, also those that begin later
-  causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds
+  causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds, and
+                                             give the verdict that `verify` gives
 
-What it has seen is kept in RUN/watch-state (or --state): started again, it goes on. What is missing
-at the end, and what late members are owed, is for `verify` to say.
+What it has seen is kept in RUN/watch-state (or --state): started again, it goes on. A delivery that
+is owed and does not come is told as overdue; only the end of a run makes it a violation.
 exit code: 0 no violation so far; 1 there was one; 2 unusable input
 """
+NO_REMOTE = (
+    "--remote: a watch keeps its state in the process that tells of violations, and Spark Connect"
+    " would run it on the server, where nobody reads them; use --master, or run watch there"
+)
 
 
 def add_to(subparsers: Any) -> None:
@@ -45,13 +51,19 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="runs, or node logs")
     parser.add_argument("--state", type=Path, metavar="DIR", help="default: RUN/watch-state")
     parser.add_argument("--until-idle", type=float, metavar="SECONDS", help="then stop")
-    parser.add_argument("--master", metavar="URL", help="a Spark master; default: in this process")
+    parser.add_argument(
+        "--overdue", type=float, default=10.0, metavar="SECONDS",
+        help="how long a delivery may be owed before it is told (default: 10)",
+    )  # fmt: skip
+    add_spark_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Watch until interrupted or idle."""
+    if options.remote is not None:
+        raise ConfigError(NO_REMOTE)
     with needs_pipeline():
         from causalcast.pipeline.live_watch import Watch, start
         from causalcast.pipeline.session import make_session
@@ -62,15 +74,18 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise ConfigError(f"--state {state}: cannot be written ({error.strerror})") from None
     teller = _Teller(options.json)
-    watch = Watch(state / "runs", teller.tell)
-    spark = make_session(options.master)
+    watch = Watch(state / "runs", teller.tell, options.overdue)
+    spark = make_session(options.master, brief=True)
     over = _stop_signals()
-    thread = threading.Thread(target=_follow, args=(followers, over), daemon=True)
+    thread = threading.Thread(target=_follow, args=(followers, watch, over), daemon=True)
     thread.start()
     query = start(spark, patterns, watch, state / "checkpoint")
     try:
         while not over.is_set() and not query.awaitTermination(1):
-            if query.status["isDataAvailable"]:  # the first batch alone may take half a minute
+            watch.tick()
+            teller.tell_how_it_goes(watch)
+            # Until the first batch is through, Spark is only getting ready.
+            if query.lastProgress is None or query.status["isDataAvailable"]:
                 watch.last_news = time.monotonic()
             idle = time.monotonic() - watch.last_news
             if options.until_idle is not None and idle > options.until_idle:
@@ -82,8 +97,29 @@ def run(options: argparse.Namespace) -> int:
         over.set()
         thread.join()
         query.stop()
-    watch.finish(no_more_files=not interrupted)
-    return 1 if teller.violations else 0
+    if not interrupted:
+        watch.finish()
+    teller.tell_how_it_goes(watch, last=True)
+    if interrupted:
+        return 1 if teller.violations else 0
+    for follower in followers:
+        follower.finish()
+    return _tell_verdicts(spark, watch, teller)
+
+
+def _tell_verdicts(spark: Any, watch: "Watch", teller: "_Teller") -> int:
+    """No more files will come: what is missing now is missing, and late members can be judged."""
+    from causalcast.pipeline.spark_job import check_runs
+    from causalcast.pipeline.verdict import VIOLATED, verdict_of
+
+    folders = [Path(run) for run, _ in watch.every_run()]
+    found = [
+        verdict_of(folder, checked)
+        for folder, checked in zip(folders, check_runs(spark, folders), strict=True)
+    ]
+    for one in found:
+        teller.tell_verdict(one)
+    return 1 if teller.violations or any(one.verdict == VIOLATED for one in found) else 0
 
 
 def _stop_signals() -> threading.Event:
@@ -126,10 +162,11 @@ def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[An
     return patterns, followers
 
 
-def _follow(followers: list[Any], over: threading.Event) -> None:
+def _follow(followers: list[Any], watch: "Watch", over: threading.Event) -> None:
     while followers:
         for follower in followers:
-            follower.step()
+            if follower.step():
+                watch.last_news = time.monotonic()
         if over.wait(FOLLOW_SECONDS):
             return
 
@@ -142,39 +179,56 @@ class _Teller:
         self.violations = 0
         self.console = Console(highlight=False, soft_wrap=True)
         self.told_at = 0.0
+        self.batch: int | None = None
 
     def tell(self, progress: "Progress") -> None:
-        """A line per violation; a heartbeat every few seconds, and at the end."""
+        """A line per violation, and per delivery that is late or came at last."""
+        self.batch = progress.batch if progress.batch is not None else self.batch
         for run, finding in progress.found:
             self.violations += 1
-            self._tell_finding(run, finding)
-        if progress.batch < 0 or time.monotonic() - self.told_at > HEARTBEAT_SECONDS:
-            self.told_at = time.monotonic()
-            for run, check in progress.runs.items():
-                self._tell_heartbeat(run, check, progress.batch)
+            self._tell_finding("violation", run, finding, "red")
+        for run, finding in progress.overdue:
+            self._tell_finding("overdue", run, finding, "yellow")
+        for run, finding in progress.caught_up:
+            self._tell_finding("caught_up", run, finding, "green")
 
-    def _tell_finding(self, run: str, finding: Any) -> None:
+    def tell_how_it_goes(self, watch: "Watch", last: bool = False) -> None:
+        """A heartbeat every few seconds; at the end of every run, also of those at rest."""
+        if last or time.monotonic() - self.told_at > HEARTBEAT_SECONDS:
+            self.told_at = time.monotonic()
+            with watch.lock:
+                for run, check in watch.every_run() if last else watch.runs.items():
+                    self._tell_heartbeat(run, check)
+
+    def _tell_finding(self, what: str, run: str, finding: Any, colour: str) -> None:
         from causalcast.pipeline import counter_example
         from causalcast.pipeline.verdict import Names
 
         if self.as_json:
             told = {
-                "violation": finding.guarantee, "kind": finding.kind, "run": run,
+                what: finding.guarantee, "kind": finding.kind, "run": run,
                 "node": finding.node, "pos": finding.pos, "message": finding.message,
                 "cause": finding.cause, "at": time.time(),
             }  # fmt: skip
             print(json.dumps(told), flush=True)
             return
-        said = counter_example.sentence(finding, Names({}))
-        name = escape(Path(run).name)
-        self.console.print(f"[red]{finding.guarantee}[/] in {name}: {escape(said)}")
+        names = Names({})
+        if what == "violation":
+            said = counter_example.sentence(finding, names)
+        else:
+            has = "has not delivered" if what == "overdue" else "has at last delivered"
+            said = f"{names.node(finding.node)} {has} {names.message(finding.message)}"
+        name, title = escape(Path(run).name), what.replace("_", " ")
+        label = finding.guarantee if what == "violation" else f"{title} ({finding.guarantee})"
+        self.console.print(f"[{colour}]{label}[/] in {name}: {escape(said)}")
 
-    def _tell_heartbeat(self, run: str, check: Any, batch: int) -> None:
+    def _tell_heartbeat(self, run: str, check: Any) -> None:
         facts = {
-            "run": run, "batch": batch, "rows": check.rows_done, "deliveries": check.deliveries,
-            "violations": check.violations, "in_flight": len(check.in_flight),
-            "pending": check.pending(), "rows_waiting": check.rows_waiting(),
-            "unchecked": check.unchecked,
+            "run": run, "batch": self.batch, "rows": check.rows_done,
+            "deliveries": check.deliveries, "violations": check.violations,
+            "in_flight": len(check.in_flight), "pending": check.pending(),
+            "overdue_now": check.overdue, "rows_waiting": check.rows_waiting(),
+            "unchecked": check.unchecked, "struck_off": sorted(check.struck_off),
         }  # fmt: skip
         if self.as_json:
             print(json.dumps(facts), flush=True)
@@ -182,5 +236,19 @@ class _Teller:
         verdict = f"[red]{check.violations:,} violations[/]" if check.violations else "no violation"
         self.console.print(
             f"{escape(Path(run).name)}: {check.deliveries:,} deliveries, {verdict},"
-            f" {facts['pending']:,} messages pending, {facts['rows_waiting']:,} rows waiting"
+            f" {facts['pending']:,} messages pending, {check.overdue:,} deliveries overdue,"
+            f" {facts['rows_waiting']:,} rows waiting"
         )
+
+    def tell_verdict(self, one: "Verdict") -> None:
+        """What `verify` says of the whole run."""
+        if self.as_json:
+            checked = {result.name: result.status for result in one.results}
+            told = {"verdict": one.verdict, "run": str(one.place), "checked": checked}
+            print(json.dumps(told), flush=True)
+            return
+        wrong = [
+            f"{result.name} {result.status}" for result in one.results if result.status != "ok"
+        ]
+        said = f" ({', '.join(wrong)})" if wrong else ""
+        self.console.print(f"{escape(one.place.name)}: verdict {one.verdict}{said}")

@@ -97,7 +97,12 @@ def check_folder(folder: Path) -> Checked:
     header = read_header(folder)
     small = read_small_tables(folder)
     memberships = read_memberships(small.nodes, small.members)
-    logs = [read_logs(paths) for paths in bundles(event_files(folder))]
+    return check_files(header, memberships, event_files(folder))
+
+
+def check_files(header: RunHeader, memberships: Memberships, files: Sequence[Path]) -> Checked:
+    """Read and check all event files of a run in this process."""
+    logs = [read_logs(paths) for paths in bundles(files)]
     return check_pieces(header, memberships, PiecesInMemory(logs or [Logs.empty()]))
 
 

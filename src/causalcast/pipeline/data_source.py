@@ -4,8 +4,9 @@
     spark.read.format("causalcast").load("runs")                            of all runs in a folder
     spark.read.format("causalcast").option("table", "members").load("runs/7")
 
-Every row has the run's folder name in `run`. One partition per file. The checks do not go through
-here: they read files inside their tasks, which is faster.
+Every row has the run's folder name in `run`. One partition per file. Paths are those of this
+machine or shared by all, also as `file://`. The checks do not go through here: they read files
+inside their tasks, which is faster.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from causalcast.errors import ConfigError, TraceError
+from causalcast.pipeline.places import place_of
 from causalcast.pipeline.tables import EVENT_COLUMNS
 from causalcast.trace.run_folder import event_files, read_header
 from causalcast.trace.schema import EVENTS, GROUPS, MEMBERS, NODES
@@ -46,7 +48,14 @@ class RunSource(DataSource):  # type: ignore[misc, unused-ignore]
         path = self.options.get("path")
         if path is None:
             raise ConfigError("causalcast: load(PATH) needs the folder of a run, or of several")
-        return RunReader(Path(path.removeprefix("file://")), self._table())
+        place = place_of(path)
+        if isinstance(place, Path):
+            return RunReader(place, self._table())
+        raise ConfigError(
+            f"causalcast: {path}: a data source in Python cannot use Spark's file systems;"
+            f" spark.read.parquet('{path.rstrip('/')}/events') reads the events of a run, and"
+            " verify, metrics and report read it as it is"
+        )
 
     def _table(self) -> str:
         table = str(self.options.get("table", "events"))

@@ -6,6 +6,7 @@ join. Only what is small is collected: names, joins and leaves, and messages tha
 
 import os
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.foreign_lines import FIGURES, line_error, parse_lines, read_lines
+from causalcast.pipeline.places import Place
+from causalcast.pipeline.remote_files import exists, remove, rename, upload
 from causalcast.trace.foreign_log import ORIGIN_SHIFT, SAFETY, UNKNOWN_FROM, names_table
 from causalcast.trace.run_folder import ROWS_PER_FILE
 from causalcast.trace.run_header import RunHeader
@@ -37,10 +40,10 @@ class _Members:
 
 
 def import_logs(
-    spark: Any, paths: Sequence[Path], out: Path, redelivery: str = "none"
+    spark: Any, paths: Sequence[Place], out: Place, redelivery: str = "none"
 ) -> dict[str, int]:
     """Write the run that the logs describe; how many events, nodes and groups it has."""
-    if out.exists():
+    if out.exists() if isinstance(out, Path) else exists(spark, out):
         raise TraceError(f"{out}: already exists; remove it or choose another --out")
     lines = read_lines(spark, paths)
     parsed = parse_lines(lines).cache()
@@ -53,7 +56,8 @@ def import_logs(
         kept, founders = _without_founding_joins(spark, ordered)
         events = _with_ids(spark, lines, kept).cache()
         members = _memberships(events, founders, groups, nodes)
-        return _write(events, nodes, groups, members, out, paths[0].stem, redelivery)
+        run_id = paths[0].name.rpartition(".")[0] or paths[0].name
+        return _write(spark, events, nodes, groups, members, out, run_id, redelivery)
     finally:
         spark.catalog.clearCache()
 
@@ -218,34 +222,54 @@ def _memberships(
 
 
 def _write(
-    events: Any, nodes: Names, groups: Names, members: _Members, out: Path, run_id: str,
-    redelivery: str,
+    spark: Any, events: Any, nodes: Names, groups: Names, members: _Members, out: Place,
+    run_id: str, redelivery: str,
 ) -> dict[str, int]:  # fmt: skip
-    half_done = out.with_name(f".{out.name}.{os.getpid()}.partial").resolve()
-    shutil.rmtree(half_done, ignore_errors=True)
-    half_done.mkdir(parents=True)
-    try:
-        rows = events.count()
-        files = max(1, -(-rows // ROWS_PER_FILE))
-        # By ranges of nodes: whole logs per file, and no node in two of them.
-        sorted_rows = events.repartitionByRange(files, "node").sortWithinPartitions("node", "pos")
-        sorted_rows.write.option("compression", "zstd").parquet(str(half_done / "events"))
-        for name, table in (
-            ("nodes", names_table(nodes, NODES)),
-            ("groups", names_table(groups, GROUPS)),
-            ("members", pa.Table.from_pylist(
-                [dict(zip(MEMBERS.names, row, strict=True)) for row in members.rows],
-                schema=MEMBERS,
-            )),
-        ):  # fmt: skip
-            pq.write_table(table, half_done / f"{name}.parquet")
-        logged = members.groups_with_joins >= set(groups.values())
-        guarantees = [g for g in GUARANTEES if logged or g in SAFETY]
-        header = RunHeader(
-            run_id, "imported", version=VERSION, guarantees=guarantees, redelivery=redelivery
-        )
-        (half_done / "run.json").write_text(header.to_json())
-        half_done.rename(out)
-    finally:
+    rows = events.count()
+    files = max(1, -(-rows // ROWS_PER_FILE))
+    # By ranges of nodes: whole logs per file, and no node in two of them.
+    sorted_rows = events.repartitionByRange(files, "node").sortWithinPartitions("node", "pos")
+    writer = sorted_rows.write.option("compression", "zstd")
+    logged = members.groups_with_joins >= set(groups.values())
+    header = RunHeader(
+        run_id,
+        "imported",
+        version=VERSION,
+        guarantees=[g for g in GUARANTEES if logged or g in SAFETY],
+        redelivery=redelivery,
+    )
+    if isinstance(out, Path):
+        half_done = out.with_name(f".{out.name}.{os.getpid()}.partial").resolve()
         shutil.rmtree(half_done, ignore_errors=True)
+        half_done.mkdir(parents=True)
+        try:
+            writer.parquet(str(half_done / "events"))
+            _write_small_files(half_done, header, nodes, groups, members)
+            half_done.rename(out)
+        finally:
+            shutil.rmtree(half_done, ignore_errors=True)
+    else:
+        half_there = out.beside(f".{out.name}.{os.getpid()}.partial")
+        try:
+            writer.parquet((half_there / "events").uri)
+            with tempfile.TemporaryDirectory(prefix="causalcast-import-") as folder:
+                _write_small_files(Path(folder), header, nodes, groups, members)
+                for path in sorted(Path(folder).iterdir()):
+                    upload(spark, path, half_there / path.name)
+            rename(spark, half_there, out)
+        finally:
+            remove(spark, half_there)
     return {"events": rows, "nodes": len(nodes), "groups": len(groups)}
+
+
+def _write_small_files(
+    folder: Path, header: RunHeader, nodes: Names, groups: Names, members: _Members
+) -> None:
+    rows = [dict(zip(MEMBERS.names, row, strict=True)) for row in members.rows]
+    for name, table in (
+        ("nodes", names_table(nodes, NODES)),
+        ("groups", names_table(groups, GROUPS)),
+        ("members", pa.Table.from_pylist(rows, schema=MEMBERS)),
+    ):
+        pq.write_table(table, folder / f"{name}.parquet")
+    (folder / "run.json").write_text(header.to_json())

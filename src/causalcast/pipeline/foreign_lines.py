@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
+from causalcast.pipeline.places import Place
 from causalcast.trace.foreign_log import ONLY_GROUP
 from causalcast.trace.schema import KINDS
 
@@ -24,14 +25,14 @@ FIGURES = {
 }  # fmt: skip
 
 
-def read_lines(spark: Any, paths: Sequence[Path]) -> Any:
+def read_lines(spark: Any, paths: Sequence[Place]) -> Any:
     """Every line with its place: `text, path, order`."""
     place = F.struct(
         F.col("_metadata.file_path").alias("path"),
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("line"),
     )
-    files = [str(path.resolve()) for path in paths]
+    files = [str(path.resolve()) if isinstance(path, Path) else path.uri for path in paths]
     return spark.read.text(files).select(F.col("value").alias("text"), place.alias("order"))
 
 

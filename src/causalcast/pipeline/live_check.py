@@ -3,11 +3,19 @@
 Per node it keeps what precedes its next publication (`seen`) and, per origin, the first message
 that is owed to it and not there yet (`next`). A delivery is in order iff nothing in its past is
 still to come. A delivery whose publication has not been read waits, and the later rows of its node
-with it. The past of a message is forgotten once everybody has it; of those who are down nothing is
-expected any more when too much waits for them.
+with it.
 
-It raises no false alarm. What a late member turns out to be owed only by what it delivers later
-is left to `verify`, which sees the whole run.
+That something is missing is never certain while a run goes on. What a member that is up lacks for
+longer than it should, though another one has it, is *overdue*: told once, and once more when it
+came. Ages are in seconds of watching, so that a watch that was down blames nobody for it.
+
+State is bounded. The past of a message is forgotten once everybody has it. When too much is in
+flight, nobody waits any longer for those who are down, then for those who lack the oldest messages
+(a killed node cannot say that it is down); when too many rows wait for publications that nobody
+wrote, the rows are passed over. Both are counted.
+
+It raises no false alarm about safety. What a late member turns out to be owed only by what it
+delivers later is left to `verify`, which sees the whole run.
 """
 
 from collections import deque
@@ -16,11 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from causalcast.errors import TraceError
 from causalcast.pipeline.checks.finding import Finding
 
 ORIGIN_SHIFT = 32
 NUMBER_MASK = (1 << ORIGIN_SHIFT) - 1
-MOST_IN_FLIGHT = 20_000  # messages kept for nodes that are down; beyond, they are struck off
+MOST_IN_FLIGHT = 20_000  # messages kept for those who lack them; beyond, nobody waits for them
+MOST_HAD = 1_000_000  # pairs of node and message in flight: about 100 MB
+MOST_ROWS_WAITING = 500_000
 
 LiveRow = tuple[int, str, int | None, int | None]  # pos, kind, message, group
 
@@ -32,7 +43,11 @@ class _InFlight:
     group: int
     past: Any
     lacking: set[int]
+    since: float = 0.0
+    """When its publication was read, in seconds of watching."""
     had: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    """Who was told to be late with it."""
 
 
 @dataclass
@@ -70,10 +85,19 @@ class LiveCheck:
         self.rows_done = 0
         self.deliveries = 0
         self.unchecked = 0
-        """Deliveries of messages that were forgotten: by nodes struck off that came back."""
+        """Rows that could not be judged: deliveries of what was forgotten, by nodes struck off that
+        came back, and rows that waited too long."""
         self.violations = 0
+        self.seconds = 0.0
+        """How long this run has been watched."""
+        self.overdue = 0
+        """How many deliveries are told to be late and have not come yet."""
+        self.struck_off: set[int] = set()
+        """Nodes that were not waited for any longer."""
         self._found: list[Finding] = []
-        self._struck_off: set[int] = set()
+        self._caught_up: list[Finding] = []
+        self._had = 0
+        self._passed_over: dict[int, set[int]] = {}  # deliveries that waited too long
         self._forgotten: dict[int, int] = {}  # the last ones, and their groups
         self._origins: list[int] = []
         self.learn_members(members)
@@ -99,6 +123,16 @@ class LiveCheck:
 
     def settle(self) -> list[Finding]:
         """Go on with all nodes as far as they can; what was found."""
+        self._go_on()
+        while sum(len(node.ready) for node in self.nodes.values()) > MOST_ROWS_WAITING:
+            self._pass_over_first_rows()
+            self._go_on()
+        self._keep_in_bounds()
+        found, self._found = self._found, []
+        self.violations += len(found)
+        return found
+
+    def _go_on(self) -> None:
         moved = True
         while moved:
             moved = False
@@ -107,10 +141,6 @@ class LiveCheck:
                     node.ready.popleft()
                     self.rows_done += 1
                     moved = True
-        self._strike_off_the_dead()
-        found, self._found = self._found, []
-        self.violations += len(found)
-        return found
 
     def finish(self) -> list[Finding]:
         """No more rows will come: what still waits, waits for what nobody published."""
@@ -128,6 +158,40 @@ class LiveCheck:
                     self._note("no_creation", "cycle", publisher, message, None)
             found += self.settle()
         return found
+
+    def late(self, grace: float) -> list[Finding]:
+        """Deliveries that have been owed for `grace` seconds of watching, each told once.
+
+        `validity`: its publisher is up and still a member, and has not delivered it. `agreement`: a
+        member that is up has delivered it, another one has not.
+        """
+        found = []
+        for message, flight in self.in_flight.items():
+            if self.seconds - flight.since < grace:
+                break  # the others were published later
+            for node in sorted(flight.lacking - flight.told):
+                guarantee = self._lacks(node, message, flight)
+                if guarantee is not None:
+                    flight.told.add(node)
+                    found.append(Finding(guarantee, "overdue", node, message))
+        self.overdue += len(found)
+        return found
+
+    def caught_up(self) -> list[Finding]:
+        """What was overdue and is not any longer, since this was asked last."""
+        came, self._caught_up = self._caught_up, []
+        return came
+
+    def _lacks(self, node: int, message: int, flight: _InFlight) -> str | None:
+        """The guarantee that is broken if `node` never delivers a message in flight."""
+        state = self.nodes[node]
+        if not state.up or flight.group not in state.groups:
+            return None
+        if message >> ORIGIN_SHIFT == node:
+            return "validity"
+        others = (self.nodes[other] for other in flight.had)
+        delivered = any(other.up and flight.group in other.groups for other in others)
+        return "agreement" if delivered and self._owed(state, message, flight) else None
 
     def rows_waiting(self) -> int:
         """Rows that cannot be judged yet."""
@@ -169,12 +233,15 @@ class LiveCheck:
     def _publish(self, node: _Node, message: int, group: int) -> None:
         column = self._column(node.id)
         past = self._grown(node).seen.copy()
-        node.published += 1
+        node.published = message & NUMBER_MASK
         node.seen[column] = node.published
         node.has.add(message)
         lacking = set(self.members.get(group, ()))
-        self.in_flight[message] = _InFlight(group, past, lacking)
-        self._forget_if_everybody_has(message)
+        flight = self.in_flight[message] = _InFlight(group, past, lacking, self.seconds)
+        for early in self._passed_over.pop(message, ()):
+            self._take(self.nodes[early], message, flight)
+        if message in self.in_flight:
+            self._forget_if_everybody_has(message)
 
     def _deliver(self, node: _Node, pos: int, message: int, group: int | None) -> bool:
         flight = self.in_flight.get(message)
@@ -183,6 +250,7 @@ class LiveCheck:
             if origin != node.id:
                 return False
             self._note("no_creation", "before_publish", node, message, pos)
+            self._pass_over(node, message)
             return True
         self.deliveries += 1
         if flight is None:
@@ -209,7 +277,7 @@ class LiveCheck:
             self._note("no_creation", "wrong_group", node, message, pos)
         elif group not in node.groups:
             self._note("no_creation", "not_a_member", node, message, pos)
-        if not always_member or node.id in self._struck_off:
+        if not always_member or node.id in self.struck_off:
             self.unchecked += 1
         elif not self._excused(node, message):
             self._note("no_duplication", "repeated", node, message, pos)
@@ -280,9 +348,19 @@ class LiveCheck:
         node.seen[column] = max(node.seen[column], message & NUMBER_MASK)
         node.has.add(message)
         self._remember_since_recovery(node, message)
-        flight.had.add(node.id)
-        flight.lacking.discard(node.id)
+        if node.id not in flight.had:
+            flight.had.add(node.id)
+            self._had += 1
+        self._no_longer_lacks(node.id, message, flight)
         self._forget_if_everybody_has(message)
+
+    def _no_longer_lacks(self, node: int, message: int, flight: _InFlight) -> None:
+        flight.lacking.discard(node)
+        if node in flight.told:
+            flight.told.discard(node)
+            self.overdue -= 1
+            guarantee = "validity" if message >> ORIGIN_SHIFT == node else "agreement"
+            self._caught_up.append(Finding(guarantee, "overdue", node, message))
 
     def _leave(self, node: _Node, group: int) -> None:
         node.groups.pop(group, None)
@@ -290,7 +368,7 @@ class LiveCheck:
         node.entries = {key: n for key, n in node.entries.items() if key[0] != group}
         for message, flight in list(self.in_flight.items()):
             if flight.group == group:
-                flight.lacking.discard(node.id)
+                self._no_longer_lacks(node.id, message, flight)
                 self._forget_if_everybody_has(message)
 
     def _forget_if_everybody_has(self, message: int) -> None:
@@ -298,21 +376,53 @@ class LiveCheck:
         if flight.lacking:
             return
         del self.in_flight[message]
+        self._had -= len(flight.had)
         self._forgotten[message] = flight.group
         if len(self._forgotten) > MOST_IN_FLIGHT:
             del self._forgotten[next(iter(self._forgotten))]
         for node in (*flight.had, message >> ORIGIN_SHIFT):
             self.nodes[node].has.discard(message)
 
-    def _strike_off_the_dead(self) -> None:
-        """Nobody waits for ever for those who are down: that would keep everything."""
-        if len(self.in_flight) <= MOST_IN_FLIGHT:
-            return
-        dead = {node.id for node in self.nodes.values() if not node.up}
-        for message, flight in list(self.in_flight.items()):
-            self._struck_off |= flight.lacking & dead
-            flight.lacking -= dead
-            self._forget_if_everybody_has(message)
+    def _keep_in_bounds(self) -> None:
+        """Nobody waits for ever: that would keep everything."""
+        if self._too_much_in_flight():
+            down = {node.id for node in self.nodes.values() if not node.up}
+            for message, flight in list(self.in_flight.items()):
+                self._strike_off(message, flight, flight.lacking & down)
+        while self._too_much_in_flight():
+            message, flight = next(iter(self.in_flight.items()))
+            self._strike_off(message, flight, set(flight.lacking))
+        for node in self.nodes.values():
+            if len(node.beyond_a_gap) > MOST_ROWS_WAITING:
+                raise TraceError(
+                    f"the log of node {node.id} has a gap at pos {node.next_pos}:"
+                    f" {len(node.beyond_a_gap):,} later rows have come"
+                )
+
+    def _too_much_in_flight(self) -> bool:
+        return len(self.in_flight) > MOST_IN_FLIGHT or self._had > MOST_HAD
+
+    def _strike_off(self, message: int, flight: _InFlight, nodes: set[int]) -> None:
+        self.struck_off |= nodes
+        flight.lacking -= nodes
+        self.overdue -= len(flight.told & nodes)
+        flight.told -= nodes
+        self._forget_if_everybody_has(message)
+
+    def _pass_over_first_rows(self) -> None:
+        """Deliveries of what nobody has published so far, though many rows have come since."""
+        for node in self.nodes.values():
+            if node.ready:
+                _, _, message, _ = node.ready.popleft()
+                assert message is not None
+                self.unchecked += 1
+                self._pass_over(node, message)
+
+    def _pass_over(self, node: _Node, message: int) -> None:
+        """A delivery that came before its publication was read."""
+        self._passed_over.setdefault(message, set()).add(node.id)
+        if len(self._passed_over) > MOST_IN_FLIGHT:
+            del self._passed_over[next(iter(self._passed_over))]
 
     def _column(self, origin: int) -> int:
         if origin not in self.columns:

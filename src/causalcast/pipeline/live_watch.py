@@ -1,13 +1,13 @@
 """Live verification: Spark's structured streaming brings new event files, `LiveCheck` judges them.
 
-Each batch goes to the check of its run in this process, and the state of all runs is saved under
-the number of the batch. After a restart Spark repeats the batch it had not finished; the state from
-before that batch is loaded, so nothing is counted twice and nothing is left out.
+Each batch goes to the check of its run in this process, and what it changed is kept in `LiveState`
+before the next one. Runs at rest, with nothing on its way, are kept on disk alone. In between, the
+clock goes on, and what is owed for too long is told.
 """
 
-import pickle
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,88 +18,129 @@ import pyarrow.parquet as pq
 from causalcast.errors import TraceError
 from causalcast.pipeline.checks.finding import Finding
 from causalcast.pipeline.live_check import LiveCheck
+from causalcast.pipeline.live_state import LiveState
 from causalcast.pipeline.tables import EVENT_COLUMNS
 from causalcast.trace.run_folder import read_header
 
 COLUMNS = ("node", "pos", "kind", "message", "group")
-STATES_KEPT = 2
-TELL_ALL = 100  # violations per batch and run that are told one by one
+RUNS_AT_HAND = 100  # at rest and in memory all the same, so that they need not be read again
+OVERDUE_SECONDS = 10.0
+
+Told = list[tuple[str, Finding]]
 
 
 @dataclass
 class Progress:
-    """What one batch brought."""
+    """What one batch, or a moment without one, brought; each with the run it is about."""
 
-    batch: int
-    found: list[tuple[str, Finding]]
-    """Run and finding."""
-    runs: dict[str, LiveCheck]
+    batch: int | None
+    found: Told = field(default_factory=list)
+    overdue: Told = field(default_factory=list)
+    caught_up: Told = field(default_factory=list)
 
 
-@dataclass
 class Watch:
     """All runs that are watched, by folder."""
 
-    state: Path
-    tell: Callable[[Progress], None]
-    runs: dict[str, LiveCheck] = field(default_factory=dict)
-    last_news: float = field(default_factory=time.monotonic)
-    loaded: bool = False
+    def __init__(
+        self,
+        state: Path,
+        tell: Callable[[Progress], None],
+        overdue_seconds: float = OVERDUE_SECONDS,
+    ) -> None:
+        self.state = LiveState(state)
+        self.tell = tell
+        self.overdue_seconds = overdue_seconds
+        self.runs = {run: check for run, check in self.state.all() if not _at_rest(check)}
+        """Those in memory: all that are not at rest, and some that are."""
+        self.last_news = time.monotonic()
+        self._begun = False
+        self._ticked = time.monotonic()
+        self.lock = threading.Lock()  # batches come in a thread of Spark's
 
     def take(self, frame: Any, batch: int) -> None:
-        """One batch: load the state if this is the first, judge, tell, save."""
-        if not self.loaded and self._load(batch):
-            return  # it was told before this process began; only Spark did not hear of it
+        """One batch: judge, tell, keep."""
+        if not self._begun:
+            self._begun = True
+            if batch == self.state.done:
+                return  # it was told before this process began; only Spark did not hear of it
+            if batch != self.state.done + 1:
+                raise TraceError(
+                    f"{self.state.folder}: kept up to batch {self.state.done}, and Spark goes on"
+                    f" with {batch}; remove the state of the watch"
+                )
         table = frame.toArrow()
-        found: list[tuple[str, Finding]] = []
-        if len(table):
-            self.last_news = time.monotonic()
-            for run in pc.unique(table["run"]).to_pylist():
+        with self.lock:
+            progress = Progress(batch)
+            changed = pc.unique(table["run"]).to_pylist()
+            for run in changed:
+                self.last_news = time.monotonic()
                 rows = table.filter(pc.equal(table["run"], run))
-                found += [(run, finding) for finding in self._take_run(run, rows)]
-        self.tell(Progress(batch, found, self.runs))
-        self._save(batch)  # a kill in between: told twice, rather than never
+                check = self._check_of(run)
+                progress.found += [(run, found) for found in _take_rows(run, check, rows)]
+                progress.caught_up += [(run, came) for came in check.caught_up()]
+            self.tell(progress)
+            # A kill in between: told twice, rather than never.
+            self.state.save(batch, [(run, self.runs[run]) for run in changed])
+            self._put_away(changed)
 
-    def _take_run(self, run: str, rows: Any) -> list[Finding]:
-        check = self.runs.get(run)
+    def tick(self) -> None:
+        """Time has passed: tell what is overdue by now."""
+        with self.lock:
+            now = time.monotonic()
+            passed, self._ticked = now - self._ticked, now
+            progress = Progress(None)
+            for run, check in self.runs.items():
+                check.seconds += passed
+                late = check.late(self.overdue_seconds)
+                progress.overdue += [(run, finding) for finding in late]
+            self.tell(progress)
+
+    def finish(self) -> None:
+        """No more files will come: tell what waits for messages that nobody published."""
+        progress = Progress(None)
+        for run, check in list(self.every_run()):
+            self.runs[run] = check
+            progress.found += [(run, finding) for finding in check.finish()]
+        self.tell(progress)
+
+    def every_run(self) -> Iterator[tuple[str, LiveCheck]]:
+        """Also those that are on disk alone."""
+        yield from self.runs.items()
+        yield from ((run, check) for run, check in self.state.all() if run not in self.runs)
+
+    def _check_of(self, run: str) -> LiveCheck:
+        check = self.runs.pop(run, None) or self.state.load(run)
         if check is None:
-            redelivery = read_header(Path(run)).redelivery == "after_recover"
-            check = self.runs[run] = LiveCheck({}, redelivery)
-        check.learn_members(_founders(Path(run)))
-        by_node: dict[int, list[Any]] = {}
-        for node, *row in zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True):
-            by_node.setdefault(node, []).append(tuple(row))
-        for node, of_node in by_node.items():
-            check.feed(node, of_node)
+            check = LiveCheck({}, read_header(Path(run)).redelivery == "after_recover")
+        self.runs[run] = check  # the last one in the order of use
+        return check
+
+    def _put_away(self, changed: Sequence[str]) -> None:
+        """Runs at rest are on disk; only the last few stay in memory as well."""
+        for run in list(self.runs)[:-RUNS_AT_HAND]:
+            if run not in changed and _at_rest(self.runs[run]):
+                del self.runs[run]
+
+
+def _take_rows(run: str, check: LiveCheck, rows: Any) -> list[Finding]:
+    check.learn_members(founders_of(Path(run)))
+    by_node: dict[int, list[Any]] = {}
+    for node, *row in zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True):
+        by_node.setdefault(node, []).append(tuple(row))
+    for node, of_node in by_node.items():
+        check.feed(node, of_node)
+    try:
         return check.settle()
-
-    def finish(self, no_more_files: bool) -> None:
-        """Tell how things stand; if no more files will come, also what waits for ghosts."""
-        found: list[tuple[str, Finding]] = []
-        if no_more_files:
-            found = [(run, one) for run, check in self.runs.items() for one in check.finish()]
-        self.tell(Progress(-1, found, self.runs))
-
-    def _save(self, batch: int) -> None:
-        hidden = self.state / f".{batch}.state"
-        hidden.write_bytes(pickle.dumps(self.runs, pickle.HIGHEST_PROTOCOL))
-        hidden.rename(self.state / f"{batch:012d}.state")
-        for old in sorted(self.state.glob("[0-9]*.state"))[:-STATES_KEPT]:
-            old.unlink()
-
-    def _load(self, batch: int) -> bool:
-        """The last saved state up to `batch`; whether that is of the batch itself."""
-        self.loaded = True
-        saved = [path for path in self.state.glob("[0-9]*.state") if int(path.stem) <= batch]
-        if saved:
-            self.runs = pickle.loads(max(saved).read_bytes())
-            return int(max(saved).stem) == batch
-        if batch > 0:
-            raise TraceError(f"{self.state}: no state from before batch {batch}; remove it all")
-        return False
+    except TraceError as error:
+        raise TraceError(f"{run}: {error}") from None
 
 
-def _founders(run: Path) -> dict[int, set[int]]:
+def _at_rest(check: LiveCheck) -> bool:
+    return not check.in_flight and check.rows_waiting() == 0
+
+
+def founders_of(run: Path) -> dict[int, set[int]]:
     """Members from the start; who joins later says so in its log."""
     table = pq.read_table(run / "members.parquet", columns=["group", "node", "from_pos"])
     members: dict[int, set[int]] = {}

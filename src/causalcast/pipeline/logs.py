@@ -6,7 +6,7 @@ The row with `pos` i of a log is its i-th row here, so positions are not kept.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from causalcast.trace.schema import EVENTS, KIND_CODE
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+File = TypeVar("File", Path, str)
 
 NONE = -1  # stands for null: ids are never negative
 ROWS_PER_BUNDLE = 1_000_000
@@ -88,11 +89,16 @@ def bundles(files: Sequence[Path]) -> list[list[Path]]:
 
     Files of whole logs stand alone; pieces of a log come together, with those of their neighbours.
     """
-    ranges = sorted((*r, path) for path in files for r in [node_range(path)] if r is not None)
-    found: list[list[Path]] = []
+    ranges = [(*r, path) for path in files for r in [file_range(path)] if r is not None]
+    return bundles_of(ranges)
+
+
+def bundles_of(ranges: Sequence[tuple[int, int, int, File]]) -> list[list[File]]:
+    """The same from what is known of the files: lowest node, highest node, rows, file."""
+    found: list[list[File]] = []
     last = rows = -1
     pieced = False
-    for low, high, path in ranges:
+    for low, high, in_file, path in sorted(ranges, key=lambda known: (*known[:2], str(known[3]))):
         overlaps = low <= last
         if overlaps or (pieced and rows < ROWS_PER_BUNDLE):
             found[-1].append(path)
@@ -100,7 +106,7 @@ def bundles(files: Sequence[Path]) -> list[list[Path]]:
         else:
             found.append([path])
             pieced, rows = False, 0
-        rows += _footer(path).num_rows
+        rows += in_file
         last = max(last, high)
     return found
 
@@ -110,8 +116,9 @@ def rows_in(files: Sequence[Path]) -> int:
     return sum(_footer(path).num_rows for path in files)
 
 
-def node_range(path: Path) -> tuple[int, int] | None:
-    """Lowest and highest node of a file, or everything if it does not say; none if it is empty."""
+def file_range(path: Path) -> tuple[int, int, int] | None:
+    """Lowest and highest node of a file, or everything if it does not say, and how many rows it
+    has; none if it is empty."""
     footer = _footer(path)
     if footer.num_rows == 0:
         return None
@@ -120,10 +127,10 @@ def node_range(path: Path) -> tuple[int, int] | None:
     column = footer.schema.names.index("node")
     parts = [footer.row_group(i).column(column).statistics for i in range(footer.num_row_groups)]
     if not all(part is not None and part.has_min_max for part in parts):
-        return (0, np.iinfo(np.int32).max)
+        return (0, np.iinfo(np.int32).max, footer.num_rows)
     if not all(isinstance(part.min, int) for part in parts):
         raise TraceError(f"{path}: column 'node' has the wrong type (expected int32)")
-    return (min(part.min for part in parts), max(part.max for part in parts))
+    return (min(part.min for part in parts), max(part.max for part in parts), footer.num_rows)
 
 
 def _footer(path: Path) -> Any:

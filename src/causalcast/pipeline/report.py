@@ -48,6 +48,9 @@ METRICS = {
     "recoveries": ("recoveries", ",.0f", ""),
     "recovery_mean_ms": ("mean time to catch up", ",.2f", " ms"),
     "recovery_max_ms": ("longest time to catch up", ",.2f", " ms"),
+    "clock_entries_mean": ("vector entries per message", ",.1f", ""),
+    "compaction_degree": ("share of the vector sent", ".1%", ""),
+    "compaction_degree_max": ("largest share of the vector", ".1%", ""),
     "hops_mean": ("mean hops", ".2f", ""),
     "hops_max": ("most hops", ",.0f", ""),
 }
@@ -76,7 +79,7 @@ def write_report(
 
 def _head(verdicts: Sequence[Verdict]) -> str:
     style = files("causalcast.pipeline").joinpath("report.css").read_text()
-    title = verdicts[0].folder.name if len(verdicts) == 1 else f"{len(verdicts)} runs"
+    title = verdicts[0].place.name if len(verdicts) == 1 else f"{len(verdicts)} runs"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -105,9 +108,9 @@ def _compared(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) ->
         values = [_value(name, of_run.get(name)) for _, of_run in shown]
         if any(value is not None for value in values):
             rows.append([title, *(value or "–" for value in values)])
-    titles = ["measured", *(escape(verdict.folder.name) for verdict, _ in shown)]
+    titles = ["measured", *(escape(verdict.place.name) for verdict, _ in shown)]
     table = _table(titles, rows, numbers=range(1, len(titles)))
-    svg = plots.comparison_plot([(verdict.folder.name, of_run) for verdict, of_run in shown])
+    svg = plots.comparison_plot([(verdict.place.name, of_run) for verdict, of_run in shown])
     caption = "<figcaption>Half, 95 % and 99 % of deliveries took at most so long.</figcaption>"
     figure = f"<h3>Latency compared</h3><figure>{svg}{caption}</figure>" if svg else ""
     return f"{figure}<h3>Measured, side by side</h3>{table}"
@@ -116,7 +119,7 @@ def _compared(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) ->
 def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) -> str:
     rows = [
         [
-            escape(verdict.folder.name),
+            escape(verdict.place.name),
             f'<b class="{verdict.verdict}">{verdict.verdict}</b>',
             escape(verdict.header.protocol or verdict.header.world),
             f"{verdict.counts.nodes:,}",
@@ -135,7 +138,7 @@ def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) ->
 
 
 def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: bool) -> str:
-    parts = [] if alone else [f"<h2>{escape(verdict.folder.name)}</h2>"]
+    parts = [] if alone else [f"<h2>{escape(verdict.place.name)}</h2>"]
     parts += [_about(verdict), _verdict(verdict), _properties(verdict)]
     parts += [_examples(verdict, result) for result in verdict.results if result.examples]
     parts += [_metrics(metrics), *_plots(verdict, figures), _waited_for(verdict, figures)]

@@ -24,8 +24,8 @@ SURELY_SMALL = 100_000  # bytes: no 300,000 rows fit
 ITEMS_PER_TASK = 8
 MOST_TASKS_PER_CORE = 8  # so that a slow core can leave work to others
 RUNS_PER_TASK = 64  # bounds what is lost if a task is repeated, and keeps all cores busy
-_RESULT = "item long, result binary"
-_SCHEMA = pa.schema([("item", pa.int64()), ("result", pa.binary())])
+RESULT = "item long, result binary"
+RESULT_SCHEMA = pa.schema([("item", pa.int64()), ("result", pa.binary())])
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -102,25 +102,31 @@ def spread(
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for place in range(task, len(items), tasks):
-                    yield _packed_result(place, work, items[place])
+                    yield packed_result(place, work, items[place])
 
     # One row per task: `repartition` would leave some tasks empty.
-    rows = _collected(spark.range(0, tasks, 1, tasks).mapInArrow(run_task, _RESULT))
+    rows = collected(spark.range(0, tasks, 1, tasks).mapInArrow(run_task, RESULT))
+    return in_order(rows, len(items))
+
+
+def in_order(rows: Sequence[Any], items: int) -> list[Any]:
+    """Packed results in the order of their items; the first error among them is raised."""
     results = {row["item"]: pickle.loads(row["result"]) for row in rows}
-    for place in range(len(items)):
+    for place in range(items):
         if isinstance(results[place], TraceError):
             raise results[place]
-    return [results[place] for place in range(len(items))]
+    return [results[place] for place in range(items)]
 
 
-def _packed_result(place: int, work: Callable[[Item], Result], item: Item) -> pa.RecordBatch:
+def packed_result(place: int, work: Callable[[Item], Result], item: Item) -> pa.RecordBatch:
+    """What `work` gives for an item, or the `TraceError` it raised, as a row."""
     try:
         result: Any = work(item)
     except TraceError as error:
         result = error
     packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     columns = [pa.array([place], pa.int64()), pa.array([packed], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
 
 
 def _tasks_for(items: int, spark: Any) -> int:
@@ -135,7 +141,7 @@ def _tasks_for(items: int, spark: Any) -> int:
     return min(items, cores * rounds)
 
 
-def _collected(frame: Any) -> list[Any]:
+def collected(frame: Any) -> list[Any]:
     """The rows of a frame; a failed job is told in one line, not in Spark's pages."""
     from pyspark.errors import PySparkException
 

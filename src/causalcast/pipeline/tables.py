@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.pipeline.checks.finding import Finding, findings_batch
-from causalcast.trace.run_folder import event_files, read_header, read_small_tables
+from causalcast.pipeline.places import RunAtHand, at_hand
+from causalcast.trace.run_folder import read_header, read_small_tables
 
 # The columns of a trace as Spark reads them; given, so that Spark opens no file to find out.
 EVENT_COLUMNS = (
@@ -44,6 +45,14 @@ class Tables:
         """One row per publication."""
         return self.of_kind("publish")
 
+    def at_publication(self, frame: Any) -> Any:
+        """Rows about messages, with the group and the second of their publication as their own."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        published = self.publishes.select("run", "message", "group", "second")
+        # Publications are few beside other rows: sent to every task, so nothing is shuffled.
+        return frame.drop("group", "second").join(F.broadcast(published), ["run", "message"])
+
     @property
     def deliveries(self) -> Any:
         """One row per delivery; the origin's own are marked by `own`."""
@@ -63,15 +72,17 @@ class Tables:
         return self.of_kind("crash", "recover", "join", "leave")
 
 
-def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
-    """The events of the runs in `folders`."""
+def read_tables(spark: Any, runs: Sequence[Path | RunAtHand]) -> Tables:
+    """The events of some runs."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    paths, places = [], []
-    for place, folder in enumerate(folders):
-        read_header(folder)
-        paths += [str(path.resolve()) for path in event_files(folder)]
-        places.append((str(folder.resolve()), place))
+    paths: list[str] = []
+    places: list[tuple[str, int]] = []
+    here = at_hand(runs)
+    for place, run in enumerate(here):
+        read_header(run.folder)
+        paths += run.files
+        places.append((run.files[0].rpartition("/events/")[0], place))
     # Spark encodes some signs and not others, and writes one slash where a URI has three.
     encoded = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
     file = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
@@ -89,8 +100,8 @@ def read_tables(spark: Any, folders: Sequence[Path]) -> Tables:
     events = events.drop("folder").withColumn("second", F.floor(F.col("at_us") / 1e6))
     members = [
         (place, *row.values())
-        for place, folder in enumerate(folders)
-        for row in read_small_tables(folder).members.to_pylist()
+        for place, run in enumerate(here)
+        for row in read_small_tables(run.folder).members.to_pylist()
     ]
     return Tables(events, spark.createDataFrame(members, MEMBER_COLUMNS))
 

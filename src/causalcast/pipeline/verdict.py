@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from causalcast.errors import ConfigError
 from causalcast.pipeline.check_run import Checked, Counts
 from causalcast.pipeline.checks.finding import Finding
+from causalcast.pipeline.places import Place, RunAtHand
 from causalcast.trace.export import message_name
 from causalcast.trace.run_folder import event_files, read_header, read_small_tables
 from causalcast.trace.run_header import RunHeader
@@ -59,7 +60,10 @@ class PropertyResult:
 class Verdict:
     """What is to be said about one run."""
 
+    place: Place
+    """What people call the run."""
     folder: Path
+    """Where its small tables are, and the rows of its counter-examples."""
     header: RunHeader
     names: Names
     verdict: str
@@ -86,8 +90,11 @@ def parse_promise(text: str | None) -> list[str] | None:
     return chosen
 
 
-def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None) -> Verdict:
-    """The verdict about the run in `folder`; `promise` as `parse_promise` gives it."""
+def verdict_of(
+    run: Path | RunAtHand, checked: Checked, promise: list[str] | None = None
+) -> Verdict:
+    """The verdict about a run; `promise` as `parse_promise` gives it."""
+    place, folder = (run, run) if isinstance(run, Path) else (run.place, run.folder)
     header = read_header(folder)
     small = read_small_tables(folder)
     nodes = zip(small.nodes["node"].to_pylist(), small.nodes["name"].to_pylist(), strict=True)
@@ -106,7 +113,9 @@ def verdict_of(folder: Path, checked: Checked, promise: list[str] | None = None)
     else:
         verdict = OK
     remarks = _remarks(checked.counts)
-    return Verdict(folder, header, names, verdict, results, checked.counts, checked.down, remarks)
+    return Verdict(
+        place, folder, header, names, verdict, results, checked.counts, checked.down, remarks
+    )
 
 
 def _remarks(counts: Counts) -> list[str]:
@@ -122,8 +131,7 @@ def _foreign_names(folder: Path, results: list[PropertyResult]) -> dict[int, str
     """What the other system called the messages of the examples: the note of their first row."""
     spoken_of: set[int] = set()
     for finding in (finding for result in results for finding in result.examples):
-        cause = () if finding.cause is None else (finding.cause,)
-        spoken_of.update((finding.message, *cause, *finding.chain))
+        spoken_of.update(finding.messages())
     events = ds.dataset([str(path) for path in event_files(folder)], format="parquet")
     wanted = ds.field("message").isin(sorted(spoken_of)) & ~ds.field("note").is_null()
     rows = events.to_table(columns=["message", "note"], filter=wanted)
@@ -154,6 +162,12 @@ def _promised_as(name: str, promised: list[str]) -> str | None:
     if name in promised:
         return name
     return next((weak for weak in promised if WEAKER_FORMS.get(weak) == name), None)
+
+
+def examples_of(findings: Sequence[Finding]) -> list[Finding]:
+    """All that a verdict shows of some findings."""
+    each = ([f for f in findings if f.guarantee == name] for name in GUARANTEES)
+    return [example for found in each for example in _best(found)]
 
 
 def _best(found: list[Finding]) -> list[Finding]:
@@ -194,7 +208,7 @@ def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _one_to_json(verdict: Verdict) -> dict[str, Any]:
     return {
-        "run": str(verdict.folder),
+        "run": str(verdict.place),
         "run_id": verdict.header.run_id,
         "protocol": verdict.header.protocol,
         "verdict": verdict.verdict,

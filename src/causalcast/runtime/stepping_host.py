@@ -394,7 +394,8 @@ class SteppingHost(World):
     def row_about(self, kind: int, peer: NodeId, about: Description) -> tuple[Any, ...]:
         """The row for a message that goes to `peer` or comes from it."""
         sizes = (about.payload_bytes, about.metadata_bytes)
-        return (self.at_us, kind, about.message, about.group, peer, *sizes, -1, about.name)
+        value = about.clock_entries
+        return (self.at_us, kind, about.message, about.group, peer, *sizes, value, about.name)
 
     # Small things
 

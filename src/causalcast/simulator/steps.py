@@ -108,6 +108,7 @@ class SteppingWorld(World):
             peer,
             about.payload_bytes,
             about.metadata_bytes,
+            about.clock_entries,
             note=about.name,
         )
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from causalcast.errors import CausalcastError, TraceError
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check_run import Checked, check_run
 from causalcast.pipeline.verdict import verdict_of
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.sweep.grid import Point
 from causalcast.trace.run_folder import read_header, read_run, write_run
+from causalcast.trace.run_header import RunHeader
 
 FAILED = "failed"
 ATTEMPTS = 2
@@ -45,12 +46,14 @@ def is_done(point: Point, folder: Path) -> bool:
     """Whether the run is there; one that was made from another scenario is an error."""
     if not (folder / "run.json").exists():
         return False
-    header = read_header(folder)
-    if (header.scenario, header.seed) != (point.text, point.seed):
-        raise TraceError(
-            f"{folder}: made from another scenario; remove it, or choose another --out"
-        )
+    check_made_from(point, read_header(folder), str(folder))
     return True
+
+
+def check_made_from(point: Point, header: RunHeader, where: str) -> None:
+    """A run that was made from another scenario must not pass for the point's."""
+    if (header.scenario, header.seed) != (point.text, point.seed):
+        raise TraceError(f"{where}: made from another scenario; remove it, or choose another --out")
 
 
 def run_point(point: Point, out: Path, level: str | None) -> Outcome:
@@ -83,7 +86,11 @@ def _make(point: Point, folder: Path, level: str | None) -> None:
 
 def judged(point: Point, folder: Path) -> Outcome:
     """The outcome of a run that is there."""
-    checked = check_run(read_run(folder))
+    return outcome_of(point, folder, check_run(read_run(folder)))
+
+
+def outcome_of(point: Point, folder: Path, checked: Checked) -> Outcome:
+    """The outcome of a run that was checked."""
     verdict = verdict_of(folder, checked)
     violated = [result.name for result in verdict.results if result.status == "violated"]
     return Outcome(point, verdict.verdict, violated, checked.counts.deliveries)

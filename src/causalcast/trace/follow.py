@@ -1,17 +1,20 @@
 """Follows the logs of real nodes while they are written, and makes a growing run of them.
 
 Each step writes what is new as `events/part-NODE-POS.parquet`, under another name first, so that a
-reader never sees half a file. The run says `complete: false`; `trace gather` makes the final one. A
-follower that starts again goes on where the files end.
+reader never sees half a file. While it grows, the run says `complete: false`. A follower that
+starts again goes on where the files end.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
+from causalcast.trace.gather import founders_of, memberships_of
+from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import (
     SUFFIX,
     LogContent,
@@ -24,6 +27,8 @@ from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import write_events
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GROUPS, MEMBERS, NODES
+
+_CRASH: Final = KIND_CODE["crash"]
 
 
 class LogFollower:
@@ -46,6 +51,22 @@ class LogFollower:
             written += self._write(path, header, rows)
         return written
 
+    def finish(self) -> None:
+        """No more rows will come: write who was a member when, and whether the run has an end.
+
+        It has one if the log of every founding member is there and all logs end with a `leave` or a
+        `crash`; else somebody may still be at it.
+        """
+        if not self.headers:
+            return
+        self.step()
+        logs = [read_log(path) for path in self.headers]
+        ended = all(log.ended_well() or (log.rows and log.rows[-1][1] == _CRASH) for log in logs)
+        self._write_small_tables(
+            [member for log in logs for member in memberships_of(log)],
+            complete=bool(ended) and founders_of(logs) <= {log.header.node for log in logs},
+        )
+
     def _find_logs(self) -> None:
         found = [path for folder in self.folders for path in sorted(folder.rglob(f"*{SUFFIX}"))]
         new = [path for path in found if path not in self.headers]
@@ -62,7 +83,9 @@ class LogFollower:
 
     def _check_one_run(self, log: LogContent) -> None:
         for path, header in self.headers.items():
-            if (header.cluster, header.groups) != (log.header.cluster, log.header.groups):
+            changing = header.changing or log.header.changing  # each names the founders it knows
+            groups = [list(h.groups) if changing else h.groups for h in (header, log.header)]
+            if header.cluster != log.header.cluster or groups[0] != groups[1]:
                 raise TraceError(
                     f"{log.path} and {path}: not of one run (cluster or groups differ)"
                 )
@@ -98,16 +121,21 @@ class LogFollower:
         self.next_pos[path] += len(rows)
         return len(rows)
 
-    def _write_small_tables(self) -> None:
+    def _write_small_tables(
+        self, members: list[dict[str, int | None]] | None = None, complete: bool = False
+    ) -> None:
         headers = sorted(self.headers.values(), key=lambda header: header.node)
-        groups = headers[0].groups
+        groups: dict[str, set[int]] = {}
+        for known in headers:
+            for name, founders in known.groups.items():
+                groups.setdefault(name, set()).update(founders)
         nodes = [
             {"node": h.node, "name": h.name, "address": h.address, "zone": h.zone} for h in headers
         ]
-        members = [
+        members = members or [
             {"group": number, "node": node, "from_pos": 0, "to_pos": None}
             for number, founders in enumerate(groups.values())
-            for node in founders
+            for node in sorted(founders)
         ]
         named = [{"group": number, "name": name} for number, name in enumerate(groups)]
         tables = {"nodes": (nodes, NODES), "groups": (named, GROUPS), "members": (members, MEMBERS)}
@@ -124,7 +152,7 @@ class LogFollower:
             overlay=first.overlay,
             version=first.version,
             guarantees=first.guarantees,
-            complete=False,
+            complete=complete,
             started_at=min(h.started_at for h in headers),
         )
         hidden = self.out / ".run.json"

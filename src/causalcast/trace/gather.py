@@ -69,7 +69,7 @@ def _assemble(logs: list[LogContent]) -> Run:
         if not log.ended_well():
             recorder.add(log.header.node, log.last_us(), _CRASH)
     header = logs[0].header
-    members = [member for log in logs for member in _memberships(log)]
+    members = [member for log in logs for member in memberships_of(log)]
     return Run(
         _run_header(logs),
         pa.Table.from_pylist([_node_row(log.header) for log in logs], schema=NODES),
@@ -87,7 +87,6 @@ def _run_header(logs: list[LogContent]) -> RunHeader:
     crashes = sum(row[1] == _CRASH for log in logs for row in log.rows)
     crashes += sum(not log.ended_well() for log in logs)
     present = {log.header.node for log in logs}
-    founders = {node for log in logs for nodes in log.header.groups.values() for node in nodes}
     origin = repr([(log.header.node, log.header.started_at) for log in logs])
     return RunHeader(
         run_id=hashlib.blake2b(origin.encode(), digest_size=8).hexdigest(),
@@ -98,9 +97,14 @@ def _run_header(logs: list[LogContent]) -> RunHeader:
         version=header.version,
         guarantees=header.guarantees,
         faults={"crash": crashes} if crashes else {},
-        complete=founders <= present,  # without a member's log nobody can say what it delivered
+        complete=founders_of(logs) <= present,
         started_at=min(log.header.started_at for log in logs),
     )
+
+
+def founders_of(logs: Sequence[LogContent]) -> set[int]:
+    """Whose logs must be there, or nobody can say what they delivered."""
+    return {node for log in logs for nodes in log.header.groups.values() for node in nodes}
 
 
 def _node_row(header: NodeLogHeader) -> dict[str, object]:
@@ -112,7 +116,7 @@ def _node_row(header: NodeLogHeader) -> dict[str, object]:
     }
 
 
-def _memberships(log: LogContent) -> Iterator[dict[str, int | None]]:
+def memberships_of(log: LogContent) -> Iterator[dict[str, int | None]]:
     """From where to where this node was in each group, told by its joins and leaves."""
     node = log.header.node
     groups = list(log.header.groups.values())

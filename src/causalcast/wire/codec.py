@@ -26,22 +26,30 @@ DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
 _Number = Annotated[int, Meta(ge=1, le=NUMBER_MASK)]
+_CLOCK: Final = dict[NodeId, int]
 _PLAIN: Final = (bool, int, float, str, bytes)
 
 
 class Description:
     """What a trace says of a message on its way: which publication it carries, and sizes."""
 
-    __slots__ = ("group", "message", "metadata_bytes", "name", "payload_bytes")
+    __slots__ = ("clock_entries", "group", "message", "metadata_bytes", "name", "payload_bytes")
 
     def __init__(
-        self, name: str, message: int, group: int, payload_bytes: int, metadata_bytes: int
+        self,
+        name: str,
+        message: int,
+        group: int,
+        payload_bytes: int,
+        metadata_bytes: int,
+        clock_entries: int = -1,
     ) -> None:
         self.name = name
         self.message = message
         self.group = group
         self.payload_bytes = payload_bytes
         self.metadata_bytes = metadata_bytes  # framing included
+        self.clock_entries = clock_entries  # of all vector clocks in it; -1 if it has no clock
 
 
 class Codec:
@@ -53,6 +61,7 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._to_tuple: dict[type[Message], Callable[[Any], tuple[Any, ...]]] = {}
         self._publications: dict[type[Message], Callable[[Any], list[Publication]]] = {}
+        self._clocks: dict[type[Message], Callable[[Any], list[int]]] = {}
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._names: list[str] = []
@@ -93,7 +102,12 @@ class Codec:
             -1 if first is None else first.group,
             payload,
             LENGTH_BYTES + size - payload,
+            self._clock_entries(message),
         )
+
+    def _clock_entries(self, message: Message) -> int:
+        sizes = self._clocks_of(message)
+        return sum(sizes) if sizes else -1
 
     def nodes_named(self, message: Message) -> list[NodeId]:
         """The nodes that a message names in its fields, by themselves or in lists."""
@@ -122,6 +136,8 @@ class Codec:
         self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
+        clocks = " + ".join(field.clocks for field in fields if field.clocks)
+        self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
         self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
         shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
@@ -136,12 +152,16 @@ class Codec:
     def _publications_of(self, message: Message) -> list[Publication]:
         return self._publications[type(message)](message)
 
+    def _clocks_of(self, message: Message) -> list[int]:
+        return self._clocks[type(message)](message)
+
 
 class _Field:
     """How one declared field looks on the wire, and the code that moves it."""
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
         self.publications = ""  # expression for the publications it carries
+        self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
@@ -164,11 +184,13 @@ class _Field:
             self.out = [f"codec._tuple_of(m.{name})"]
             self.back = f"codec._message_of(s.{name})"
             self.publications = f"codec._publications_of(m.{name})"
+            self.clocks = f"codec._clocks_of(m.{name})"
         elif get_origin(kind) is list and get_args(kind)[0] is Message:
             self.slots = [(name, list[Raw])]
             self.out = [f"[codec._tuple_of(x) for x in m.{name}]"]
             self.back = f"[codec._message_of(x) for x in s.{name}]"
             self.publications = f"[p for x in m.{name} for p in codec._publications_of(x)]"
+            self.clocks = f"[c for x in m.{name} for c in codec._clocks_of(x)]"
         elif get_origin(kind) is list and get_args(kind)[0] is Publication:
             self.slots = [(name, list[tuple[_Node, _Number, _Node, body]])]
             self.out = [f"[(p.id >> 32, p.id & {NUMBER_MASK}, p.group, p.body) for p in m.{name}]"]
@@ -178,6 +200,10 @@ class _Field:
             self.slots = [(name, _checked(kind))]
             self.out = [f"m.{name}"]
             self.back = f"s.{name}"
+            if kind == _CLOCK:
+                self.clocks = f"[len(m.{name})]"
+            elif get_origin(kind) is dict and get_args(kind)[1] == _CLOCK:
+                self.clocks = f"[sum(map(len, m.{name}.values()))]"  # one per group, say
             if kind is NodeId:
                 self.nodes = f"[m.{name}]"
             elif get_origin(kind) is list and get_args(kind)[0] is NodeId:

@@ -37,6 +37,10 @@ class Finding:
     further: int = 0
     """How many more of the same guarantee this node has that are not listed."""
 
+    def messages(self) -> tuple[int, ...]:
+        """Every message it speaks of."""
+        return (self.message, *(() if self.cause is None else (self.cause,)), *self.chain)
+
 
 def first_few(found: list[Finding], total: int) -> list[Finding]:
     """At most `EXAMPLES_PER_LOG` of them; the last one says how many more there are."""

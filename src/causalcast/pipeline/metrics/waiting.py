@@ -12,9 +12,13 @@ def _held(tables: Tables, keys: Keys) -> Any:
 
     Only rows of holding are shuffled; deliveries, which are many more, are not.
     """
+    rows = tables.of_kind("hold", "release")
+    if "group" in keys:  # which a hold does not name
+        rows = tables.at_publication(rows)
     return (
-        tables.of_kind("hold", "release")
-        .groupBy(*dict.fromkeys((*(k for k in keys if k != "second"), "run", "node", "message")))
+        rows.groupBy(
+            *dict.fromkeys((*(k for k in keys if k != "second"), "run", "node", "message"))
+        )
         .agg(
             F.min(F.when(F.col("kind") == "hold", F.col("at_us"))).alias("held_us"),
             F.max(F.when(F.col("kind") == "release", F.col("at_us"))).alias("freed_us"),

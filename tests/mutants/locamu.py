@@ -344,7 +344,7 @@ MUTANTS = [
     Mutant(
         "log_not_recovered",
         "messages on their way survive a crash (A3)",
-        ["agreement", "at_rest", "no_duplication"],
+        ["agreement", "at_rest", "no_duplication", "validity"],
         [Patch(Locamu, "on_recover", recover_without_log)],
     ),
     Mutant(

@@ -63,6 +63,22 @@ def test_a_mutant_leaves_no_trace_behind() -> None:
     assert Victim.answer is original and Victim().answer() == 42
 
 
+def test_nor_in_a_class_that_inherits_what_it_takes_away() -> None:
+    class Base:
+        def answer(self) -> int:
+            return 42
+
+    class Victim(Base):
+        pass
+
+    mutant = Mutant("wrong", "the answer", ["validity"], [Patch(Victim, "answer", lambda _: 41)])
+    with mutant.planted():
+        assert Victim().answer() == 41 and Base().answer() == 42
+    assert "answer" not in vars(Victim) and Victim().answer() == 42
+    with pytest.raises(AttributeError), Mutant("", "", [], [Patch(Victim, "nothing", 1)]).planted():
+        pass
+
+
 def test_unknown_mutants_and_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no mutant 'nothing'; there are duplicates_delivered"):
         find_mutant(FILES[0].with_name("naive_flood.py"), "nothing")

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from causalcast.core import GroupId, NodeId, Outbox, Publication, Setup
+from causalcast.core import GroupId, Message, NodeId, Outbox, Publication, Setup
+from causalcast.judge import judge
 from causalcast.parts.gap_consultation import GapConsultation
 from causalcast.parts.late_members import LateMembers
+from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood
 from causalcast.parts.safe_path import SafePath
-from causalcast.protocols.locamu import SPEC, Locamu
+from causalcast.protocols.locamu import SPEC, Locamu, nothing_is_left
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -62,6 +64,14 @@ SCHEDULES = [
         {"g": [0, 1]},
         ["publish 1 g"],
         "taken_before_tested",
+        "agreement",
+    ),
+    Schedule(
+        "E2: a message depends on the number it is being given",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g"],
+        "counted_before_frozen",
         "agreement",
     ),
     Schedule(
@@ -215,6 +225,14 @@ SCHEDULES = [
         "no_duplication",
     ),
     Schedule(
+        "E22: numbers of a duplicate do not count as arrived",
+        line(2, 1, 0, 3),
+        {"g": [3]},
+        ["suspect 2 1", "publish 2 g", "expire 2 repeat", "publish 2 g"],
+        "merged_not_arrived",
+        "invariant",
+    ),
+    Schedule(
         "G1: a jump over two nodes hides a cause",
         [[0, 1], [1, 2], [2, 3], [2, 4], [4, 5]],
         {"g": [3, 5]},
@@ -298,11 +316,35 @@ SCHEDULES = [
         skips=1,
     ),
     Schedule(
+        "A1: what was sent before the crash is not on disk, at the receiver",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 0 g", "bring 0 1", "crash 1 0", "recover 1"],
+        "last_record_not_on_disk",
+        "no_duplication",
+    ),
+    Schedule(
+        "A1: what was delivered before the crash is not on disk, at the publisher",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g", "crash 1 0", "recover 1"],
+        "last_record_not_on_disk",
+        "agreement",
+    ),
+    Schedule(
         "A2: a node restarts empty",
         line(0, 1),
         {"g": [0, 1]},
         ["publish 1 g", "crash 1 0", "recover 1", "publish 1 g"],
         "recovered_empty",
+        "agreement",
+    ),
+    Schedule(
+        "A3: counts survive, messages do not, at the publisher",
+        line(0, 1),
+        {"g": [0, 1]},
+        ["publish 1 g", "crash 1 0"],
+        "log_not_recovered",
         "agreement",
     ),
     Schedule(
@@ -339,10 +381,21 @@ def delivered_at(run: DirectedRun, node: int) -> int:
     return sum(row["node"] == node and row["kind"] == "deliver" for row in rows)
 
 
-def directed(edges: list[list[int]], groups: dict[str, list[int]], steps: list[str]) -> DirectedRun:
+def directed(
+    edges: list[list[int]],
+    groups: dict[str, list[int]],
+    steps: list[str],
+    options: dict[str, Any] | None = None,
+) -> DirectedRun:
     """Play steps and stop there: nobody recovers, nothing else arrives."""
-    schedule = Schedule("stops there", edges, groups, steps, "", "")
-    scenario = schedule.scenario()
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", options or {}),
+        ("overlay", {"kind": "edges", "nodes": 1 + max(map(max, edges)), "edges": edges}),
+        ("groups", groups),
+        ("calm", {"recover_all": True}),
+    ]
+    text = toml_text({"protocol": "locamu", "steps": steps}, tables)
+    scenario = Scenario(text, "stops there")
     run = DirectedRun(scenario, "messages")
     for step in scenario.steps:
         assert run.director.do(step), step
@@ -424,6 +477,62 @@ def test_a_message_waits_for_a_node_that_is_down(name: str) -> None:
     assert delivered_at(run, node) == 2
 
 
+@pytest.mark.parametrize("name", STUCK)
+def test_declaring_the_node_gone_lets_the_message_through(name: str) -> None:
+    """What its neighbours have is handed on first, so nothing is lost here, and order is kept."""
+    edges, groups, steps, node, _ = STUCK[name]
+    fell = next(int(step.split()[1]) for step in steps if step.startswith("crash"))
+    run = directed(edges, groups, steps)
+    settle(run)
+    run.director.do(("gone", node, fell))
+    run.complete()
+    assert delivered_at(run, node) == 2
+    found = judge(run.result())
+    assert not any(found.violations.values())
+    ups = [one.stack.multicast for one in run.simulation.nodes if one.up]
+    assert len(ups) == len(run.simulation.nodes) - 1
+    assert all(nothing_is_left(multicast) for multicast in ups)
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_neighbours_that_stand_in_at_once_need_no_operator(name: str) -> None:
+    edges, groups, steps, node, _ = STUCK[name]
+    run = directed(edges, groups, steps, {"hand_on": "suspected"})
+    settle(run)
+    assert delivered_at(run, node) == 2
+
+
+def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() -> None:
+    """1 wrongly suspects 2, reaches only 0 behind it, and is gone: 2 cannot be handed the message,
+    for 0 does not know which number 3 would have to wait for. What depends on it goes on."""
+    steps = ["suspect 1 2", "publish 1 all", "bring 1 0", "crash 1 0", "publish 0 all"]
+    run = directed([[2, 0], [2, 1], [1, 3]], {"all": [0, 2, 3]}, steps)
+    settle(run)
+    assert delivered_at(run, 2) == delivered_at(run, 3) == 0
+    run.director.do(("gone", 2, 1))
+    run.complete()
+    assert delivered_at(run, 2) == delivered_at(run, 3) == 1
+    orders = judge(run.result()).violations["causal_order"]
+    assert [(v.kind, v.node, v.cause) for v in orders] == [
+        ("gap", 2, 1 << 32 | 1),
+        ("gap", 3, 1 << 32 | 1),
+    ]
+
+
+def test_c5_a_number_that_only_the_fallen_node_knew_holds_up_even_those_who_stand_in() -> None:
+    """1 numbered m0 for 2 and told nobody; its own m1 depends on that number. 2 has m0 under
+    another number, and nobody can tell that it is the same: m1 waits until 1 is back."""
+    steps = ["suspect 1 0", "publish 3 left", "suspect 3 0", "arrive 3 1", "publish 1 left"]
+    steps += ["arrive 1 3", "crash 1 0"]
+    run = directed(
+        [[1, 0], [1, 2], [0, 3]], {"left": [0, 1, 2, 3]}, steps, {"hand_on": "suspected"}
+    )
+    settle(run)
+    assert delivered_at(run, 2) == 1
+    run.complete()
+    assert delivered_at(run, 2) == 2
+
+
 _led_to = LateMembers.led_to
 
 
@@ -445,19 +554,37 @@ def recover_nothing(*_: object) -> None:
     return
 
 
+_stamp = Locamu._stamp
+_on_recover = Locamu.on_recover
+
+
+def freeze_after_counting(self: Locamu, record: Record) -> None:
+    _stamp(self, record)
+    record.needs = dict(self.past.numbers)
+
+
+def recover_without_the_last(self: Locamu, records: list[Message], out: Outbox) -> None:
+    _on_recover(self, records[:-1], out)
+
+
 # Errors that a thousand random schedules seldom meet; the others are mutants of the swarm.
 RARE = {
-    "nothing_is_pulled": find_mutant(MUTANTS, "waits_for_itself").patches[1],
-    "recovered_empty": Patch(Locamu, "on_recover", recover_nothing),
-    "gap_not_consulted": Patch(GapConsultation, "is_settled", settled_at_once),
-    "led_by_own_epoch": Patch(LateMembers, "led_to", led_at_once),
-    "published_while_joining": Patch(Locamu, "on_publish", publish_while_joining),
+    "counted_before_frozen": [
+        Patch(Locamu, "_stamp", freeze_after_counting),
+        *find_mutant(MUTANTS, "waits_for_itself").patches,  # the repair of E4 hides E2
+    ],
+    "nothing_is_pulled": [find_mutant(MUTANTS, "waits_for_itself").patches[1]],
+    "recovered_empty": [Patch(Locamu, "on_recover", recover_nothing)],
+    "last_record_not_on_disk": [Patch(Locamu, "on_recover", recover_without_the_last)],
+    "gap_not_consulted": [Patch(GapConsultation, "is_settled", settled_at_once)],
+    "led_by_own_epoch": [Patch(LateMembers, "led_to", led_at_once)],
+    "published_while_joining": [Patch(Locamu, "on_publish", publish_while_joining)],
 }
 
 
 def mutant_of(schedule: Schedule) -> Mutant:
     if schedule.mutant in RARE:
-        return Mutant(schedule.mutant, "", [schedule.breaks], [RARE[schedule.mutant]])
+        return Mutant(schedule.mutant, "", [schedule.breaks], RARE[schedule.mutant])
     return find_mutant(MUTANTS, schedule.mutant)
 
 

@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "sub": "causalcast.cli.node",
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
+    "gone": "causalcast.cli.node",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",

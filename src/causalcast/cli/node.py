@@ -1,4 +1,4 @@
-"""Real nodes: `up` a cluster on this machine, one `node`, and `pub`, `sub`, `status`, `explain`."""
+"""Real nodes: `up` a cluster, run one `node`; `pub`, `sub`, `status`, `explain`, `gone`."""
 
 import argparse
 import itertools
@@ -46,7 +46,11 @@ def add_to(subparsers: Any) -> None:
     sub = _add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
     sub.add_argument("group")
     sub.add_argument("--count", type=int, help="stop after so many messages")
-    _add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
+    status = _add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
+    status.add_argument("--prometheus", action="store_true", help="print it for Prometheus")
+    gone = _add_client(subparsers, "gone", "give up a node that never comes back", run_gone)
+    gone.add_argument("peer", type=int, help="the node that is gone")
+    gone.add_argument("--yes", action="store_true", help="do it; without, show what may be lost")
     explain = _add_client(subparsers, "explain", "what a held message waits for", run_explain)
     explain.add_argument("message", help="origin.number, such as 3.17")
 
@@ -264,12 +268,34 @@ def run_sub(options: argparse.Namespace) -> int:
 def run_status(options: argparse.Namespace) -> int:
     """`causalcast status`."""
     with _client(options) as client:
+        if options.prometheus:
+            print(client.ask("metrics")["text"], end="")
+            return 0
         status = client.ask("status")
     if options.json:
         print(json.dumps(status))
     else:
         for key, value in status.items():
             print(f"{key:>14}  {value}")
+    return 0
+
+
+def run_gone(options: argparse.Namespace) -> int:
+    """`causalcast gone`: what may be lost is shown first; `--yes` does it."""
+    with _client(options) as client:
+        losses = client.ask("losses", peer=options.peer)["losses"]
+        if options.yes:
+            client.ask("gone", peer=options.peer)
+    if options.json:
+        print(json.dumps({"peer": options.peer, "losses": losses, "done": options.yes}))
+        return 0
+    print(f"what may be lost with node {options.peer}, as far as node {options.node} can tell:")
+    for loss in losses:
+        print(f"  {loss}")
+    if options.yes:
+        print(f"node {options.peer} is gone for good; the nodes around it are being told")
+    else:
+        print("nothing has been done; ask other nodes near it as well, then add --yes")
     return 0
 
 

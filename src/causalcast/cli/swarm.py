@@ -65,6 +65,12 @@ def add_to(subparsers: Any) -> None:
         action="store_true",
         help="draw faults beyond what is promised too, and judge order and integrity only",
     )
+    parser.add_argument(
+        "--gone",
+        action="store_true",
+        help="the adversary declares some of those that fell gone for good; what they published "
+        "may then be missing, and all else is judged as ever",
+    )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(
         "--mutants",
@@ -124,7 +130,10 @@ def _plan(options: argparse.Namespace) -> Plan:
         tuple(options.check),
         str(options.mutants or FOLDER / f"{Path(options.protocol).stem}.py"),
         options.mutant,
+        options.gone,
     )
+    if plan.gives_up and "gone" not in plan.spec().offers:
+        raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
     try:
         plan.spec().settings(dict(settings))
     except ValueError as error:

@@ -96,6 +96,21 @@ class Multicast(Automaton):
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`."""
 
+    def on_gone(self, peer: NodeId, out: Outbox) -> None:
+        """An operator says that `peer` never comes back (`offers` has "gone")."""
+
+    def losses(self, peer: NodeId) -> list[str]:
+        """In words what may be lost if `peer` is declared gone, as far as this node can tell."""
+        return []
+
+    def objection(self, peer: NodeId) -> str:
+        """Why `peer` must not be declared gone; empty if nothing speaks against it."""
+        return ""
+
+    def conditions(self) -> dict[str, int]:
+        """What an operator watches, as numbers: 1 and 0 for yes and no."""
+        return {}
+
     def takes_part(self) -> bool:
         """Whether this node has found its place, and misses nothing from now on."""
         return True

@@ -5,7 +5,7 @@ that must pass, and what a scenario may ask of it.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from causalcast.core.automaton import Detector, Multicast, Overlay
@@ -232,7 +232,8 @@ class ProtocolSpec(LayerSpec):
     when all nodes are up and nothing is left to happen. `reaches` names the neighbours that are
     certain to get what a node delivers: `agreement_per_part` holds among nodes that reach one
     another. `rare` names the notes of rare branches: a
-    campaign that never saw one of them fails.
+    campaign that never saw one of them fails. `events` names the notes that people who run nodes
+    want to hear of, and says what they mean.
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
     given. `contains(options)`: the names of the protocols that it hosts.
     """
@@ -252,6 +253,7 @@ class ProtocolSpec(LayerSpec):
         at_rest: Sequence[Invariant] = (),
         reaches: Callable[[Multicast], list[NodeId]] | None = None,
         rare: Sequence[str] = (),
+        events: Mapping[str, str] | None = None,
         cost: str = "",
         offers: Sequence[str] = (),
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
@@ -268,6 +270,7 @@ class ProtocolSpec(LayerSpec):
         self.at_rest = list(at_rest)
         self.reaches = reaches
         self.rare = list(rare)
+        self.events = dict(events or {})
         self.cost = cost
         self.offers = list(offers)
         self.reach = reach

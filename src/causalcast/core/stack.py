@@ -132,6 +132,12 @@ class Stack:
         self.groups = {other: None for other in self.groups if other != group}
         self.settle(out)
 
+    def declare_gone(self, peer: NodeId, out: Outbox) -> None:
+        """An operator says that `peer` never comes back."""
+        out.layer = MULTICAST
+        self.multicast.on_gone(peer, out)
+        self.settle(out)
+
     # Between the layers
 
     def settle(self, out: Outbox) -> None:

@@ -153,15 +153,20 @@ class GapConsultation:
         ]
 
     def answer_questions(
-        self, mine: dict[NodeId, NumberSet], kept: list[Numbers], out: Outbox
+        self,
+        mine: dict[NodeId, NumberSet],
+        given_up: dict[NodeId, None],
+        kept: list[Numbers],
+        out: Outbox,
     ) -> None:
-        """Answer what can be answered. Of a message that is kept no longer every target has what
-        it needs, so it is not mentioned."""
+        """Answer what can be answered; what came from nodes that are given up is not waited for. Of
+        a message that is kept no longer every target has what it needs, so it is not mentioned."""
         still: list[tuple[NodeId, Ask]] = []
         for node, ask in self.unanswered:
             if any(
                 issuer not in mine or mine[issuer].count < count
                 for issuer, count in ask.counts.items()
+                if issuer not in given_up
             ):
                 still.append((node, ask))
             else:

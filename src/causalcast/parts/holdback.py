@@ -34,6 +34,7 @@ class Arrived(Stamped):
         self.message = message
         self.needs = needs
         self.inquiry = Inquiry()
+        self.number = 0  # of the source, for this node
         self.waits_for: Pair | None = None  # issuer and number
         self.told = False  # that it is held
 

@@ -62,8 +62,11 @@ class LinkPlan:
         reach: int,
         window: int,
         horizon: int,
+        whole: int = 0,
     ) -> None:
+        """`whole`: issuers within so many hops of the target have all their numbers said."""
         self.around = around
+        self._whole = whole
         self.source = source
         self.target = target
         self._reach = reach
@@ -120,7 +123,10 @@ class LinkPlan:
                 or (
                     node != issuer
                     and distance(issuer, node) <= self._reach
-                    and distance(node, self.target) <= self._reach
+                    and (
+                        distance(node, self.target) <= self._reach
+                        or distance(issuer, self.target) <= self._whole
+                    )
                 )
             ]
             self._numbered[issuer] = known

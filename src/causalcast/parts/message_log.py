@@ -28,9 +28,12 @@ class Record(Stamped):
         self.since = at  # when it was processed here
         self.needs: dict[Pair, int] = {}
         self.targets: dict[NodeId, int] = {}  # whom I numbered it for
+        self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward
+        self.beside: dict[NodeId, int] = {}  # who handed it on from beside its way, and its number
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
+        self.is_finished = False  # and those who might stand in for this node are told so
         self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
 
     def stamps(self) -> list[Stamp]:
@@ -44,6 +47,10 @@ class Record(Stamped):
     def numbers_for(self, node: NodeId) -> dict[NodeId, int]:
         """Who numbered it for a node, and how."""
         return {issuer: vector[node] for issuer, vector in self.numbers.items() if node in vector}
+
+    def to_confirm(self, me: NodeId) -> dict[NodeId, int]:
+        """Who wants to hear that it is here, and under which number."""
+        return {**self.beside, **self.numbers_for(me)}
 
 
 class MessageLog:
@@ -75,7 +82,10 @@ class MessageLog:
         """Take over numbers and the origin of a further copy; what was new comes back."""
         news: Numbers = {}
         for issuer, vector in numbers.items():
-            known = record.numbers.setdefault(issuer, {})
+            if issuer not in record.numbers:
+                record.numbers[issuer] = {}
+                news[issuer] = {}
+            known = record.numbers[issuer]
             for node, number in vector.items():
                 if node not in known:
                     known[node] = number
@@ -85,11 +95,18 @@ class MessageLog:
             record.origin = origin
         return news
 
+    def came_beside(self, record: Record, issuer: NodeId, me: NodeId, number: int) -> None:
+        """It was handed on by a node that is not on its way."""
+        record.beside[issuer] = number
+        self._index[issuer, me, number] = record
+
     def remove(self, record: Record) -> None:
         """Forget a record."""
         del self.records[record]
         for stamp in record.stamps():
             self._index.pop(stamp, None)
+        if record.beside:
+            self._index = {stamp: r for stamp, r in self._index.items() if r is not record}
 
     def size(self) -> int:
         """Numbers kept."""

@@ -41,6 +41,7 @@ class SafePath:
         self.reach = reach
         self.window = window
         self.quorum = quorum
+        self.gone: dict[NodeId, None] = {}  # whose numbers never come
 
     def upstream(self, message: Stamped, target: NodeId) -> list[NodeId]:
         """The issuers known here that lie before `target` on the message's way, at most `window`
@@ -49,19 +50,28 @@ class SafePath:
 
     def is_enough(self, message: Stamped, before: list[NodeId]) -> bool:
         """Whether a copy with the numbers of these issuers will be recognised."""
-        return message.origin in before or len(before) >= self.quorum
+        if message.origin in before:
+            return True
+        # Who was skipped for good counts as known, and has given no numbers.
+        return sum(1 for issuer in before if message.numbers[issuer]) >= self.quorum
 
     def is_complete(self, message: Stamped) -> bool:
         """Whether every number that a copy could bring here is known."""
         if message.origin == self.me:
             return True
-        around = self.around
-        before = self.upstream(message, self.me)
         if message.origin != NOBODY:
-            return len(before) == min(self.window, around.distance(message.origin, self.me))
+            way = self._before(message, self.me)
+            return all(issuer in message.numbers or issuer in self.gone for issuer in way)
         # Of a way whose beginning is out of sight, all of the window must be known.
-        return len(before) == self.window and any(
-            around.distance(issuer, self.me) == self.window for issuer in before
+        before = self.upstream(message, self.me)
+        return any(
+            all(
+                issuer in before or issuer in self.gone
+                for issuer in self.around.way(far, self.me)[:-1]
+            )
+            for far in [*before, *self.gone]
+            if self.around.distance(far, self.me) == self.window
+            and self.around.hop(self.me, far) == message.back
         )
 
     def _before(self, message: Stamped, target: NodeId) -> list[NodeId]:

@@ -20,7 +20,8 @@ is carried for the trace only.
 What is promised: creation, duplication and disorder never happen, whatever crashes or is suspected.
 Every member delivers everything once all who crashed are back. While a node is down, the messages
 that depend on a number it gave out, and that nobody else can vouch for, wait for it; the papers
-promise more and cannot keep it.
+promise more and cannot keep it. If it never comes back, an operator can declare it gone
+(`parts/standing_in.py`): order is kept, and only what it published may be missing.
 
 Where we differ from the papers, and why
 - Dependencies are the past before counting, and a message does not wait for its own numbers: as
@@ -42,6 +43,8 @@ Where we differ from the papers, and why
   one hears of it, even with the rule "address only whom those before you addressed", breaks causal
   order when a copy jumps over a node that had not heard of it.) Until it is admitted, a new
   member's own publications wait. Who leaves a group goes on passing its messages.
+- A neighbour of the publisher keeps a message until the publisher has finished with it, so that it
+  can stand in for it. That costs a small message per publication, and no hop more.
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
 """
 
@@ -62,264 +65,64 @@ from causalcast.core import (
     ProtocolSpec,
     Publication,
     Setup,
-    Wire,
 )
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
-from causalcast.core.topology import Topology
-from causalcast.parts import gap_consultation
+from causalcast.parts import gap_consultation, locamu_messages
+from causalcast.parts.fault_budget import is_within_budget
 from causalcast.parts.gap_consultation import Answer, Ask, GapConsultation
-from causalcast.parts.holdback import Arrived, Holdback
+from causalcast.parts.holdback import Arrived
 from causalcast.parts.late_members import LateMembers
 from causalcast.parts.link_header import (
-    Header,
-    HeaderReader,
-    HeaderWriter,
-    LinkPlan,
     MissedHeader,
     UnreadableHeader,
 )
-from causalcast.parts.local_past import LocalPast, nested
-from causalcast.parts.message_log import MessageLog, Record
+from causalcast.parts.local_past import nested
+from causalcast.parts.locamu_messages import (
+    Ack,
+    Admission,
+    AskFinished,
+    Copy,
+    Departed,
+    Finished,
+    Forgotten,
+    Gone,
+    HandedOn,
+    Kept,
+    Learned,
+    Noted,
+    Past,
+    Probe,
+    StartOver,
+    Subscription,
+    Waiting,
+    Want,
+    is_copy_of,
+    with_header,
+)
+from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.passing_on import WORD
 from causalcast.parts.safe_path import NOBODY, Numbers, SafePath
+from causalcast.parts.standing_in import StandingIn
 
 REPEAT: Final = "repeat"
-ACKNOWLEDGE: Final = "acknowledge"
 MOST_WANTED: Final = 100  # numbers asked for in one message; the rest is asked for later
 
 
-class Copy(Message):
-    """A publication, one hop further: process it once its causes are here, and pass it on."""
-
-    __slots__ = ("header", "publication")
-
-    wire = Wire("locamu.copy", publication=Publication, header=bytes)
-
-    def __init__(self, publication: Publication, header: bytes) -> None:
-        self.publication = publication
-        self.header = header
-
-
-class Subscription(Message):
-    """The same for news that `joiner` wants to join `group`: remember the way to it."""
-
-    wire = Wire("locamu.subscription", group=GroupId, joiner=NodeId, header=bytes)
-
-    def __init__(self, group: GroupId, joiner: NodeId, header: bytes) -> None:
-        self.group = group
-        self.joiner = joiner
-        self.header = header
-
-
-class Admission(Message):
-    """The same for news that `joiner` is a member: lead messages of this epoch and later to it."""
-
-    wire = Wire("locamu.admission", group=GroupId, joiner=NodeId, epoch=int, header=bytes)
-
-    def __init__(self, group: GroupId, joiner: NodeId, epoch: int, header: bytes) -> None:
-        self.group = group
-        self.joiner = joiner
-        self.epoch = epoch
-        self.header = header
-
-
-class Ack(Message):
-    """Tell an issuer which of its numbers arrived: up to `complete_to` and beyond that `complete`
-    are here with everything that can be known of them, `partial` with these issuers' numbers."""
-
-    wire = Wire("locamu.ack", complete_to=int, complete=list[int], partial=dict[int, list[NodeId]])
-
-    def __init__(
-        self, complete_to: int, complete: list[int], partial: dict[int, list[NodeId]]
-    ) -> None:
-        self.complete_to = complete_to
-        self.complete = complete
-        self.partial = partial
-
-
-class Probe(Message):
-    """Ask whether messages arrived that somebody nearer should have brought."""
-
-    wire = Wire("locamu.probe", numbers=list[int])
-
-    def __init__(self, numbers: list[int]) -> None:
-        self.numbers = numbers
-
-
-class Want(Message):
-    """Ask an issuer for messages by its own numbers."""
-
-    wire = Wire("locamu.want", numbers=list[int])
-
-    def __init__(self, numbers: list[int]) -> None:
-        self.numbers = numbers
-
-
-class StartOver(Message):
-    """A header was missed: the next one on this link must be whole."""
-
-    wire = Wire("locamu.start_over")
-
-
-class Kept(Message):
-    """Record: this message was processed, with these numbers and, since the last such record, these
-    changes of the past."""
-
-    wire = Wire(
-        "locamu.kept",
-        message=Message,
-        origin=int,
-        epoch=int,
-        back=int,
-        numbers=dict[NodeId, dict[NodeId, int]],
-        raised=dict[NodeId, dict[NodeId, int]],
-    )
-
-    def __init__(
-        self,
-        message: Message,
-        origin: int,
-        epoch: int,
-        back: int,
-        numbers: Numbers,
-        raised: Numbers,
-    ) -> None:
-        self.message = message
-        self.origin = origin
-        self.epoch = epoch
-        self.back = back
-        self.numbers = numbers
-        self.raised = raised
-
-
-class Noted(Message):
-    """Record: these numbers arrived here, and the past changed; nothing needs to be kept."""
-
-    wire = Wire("locamu.noted", arrived=dict[NodeId, int], raised=dict[NodeId, dict[NodeId, int]])
-
-    def __init__(self, arrived: dict[NodeId, int], raised: Numbers) -> None:
-        self.arrived = arrived
-        self.raised = raised
-
-
-class Learned(Message):
-    """Record: of the message with this number further numbers, or its origin, became known."""
-
-    wire = Wire(
-        "locamu.learned",
-        issuer=NodeId,
-        node=NodeId,
-        number=int,
-        origin=int,
-        numbers=dict[NodeId, dict[NodeId, int]],
-    )
-
-    def __init__(
-        self, issuer: NodeId, node: NodeId, number: int, origin: int, numbers: Numbers
-    ) -> None:
-        self.issuer = issuer
-        self.node = node
-        self.number = number
-        self.origin = origin
-        self.numbers = numbers
-
-
-class Forgotten(Message):
-    """Record: the messages with these numbers need no longer be kept."""
-
-    wire = Wire("locamu.forgotten", stamps=list[list[int]])
-
-    def __init__(self, stamps: list[list[int]]) -> None:
-        self.stamps = stamps
-
-
-class Waiting(Message):
-    """Record: this was published here and waits until the node is admitted to a group."""
-
-    wire = Wire("locamu.waiting", publication=Publication)
-
-    def __init__(self, publication: Publication) -> None:
-        self.publication = publication
-
-
-class Past(Message):
-    """Record of a snapshot: the past, the numbers that arrived, and what is known of members who
-    joined (see `parts/late_members.py`)."""
-
-    wire = Wire(
-        "locamu.past",
-        past=dict[NodeId, dict[NodeId, int]],
-        counts=dict[NodeId, int],
-        extras=dict[NodeId, list[int]],
-        epochs=dict[GroupId, int],
-        led=dict[GroupId, dict[NodeId, int]],
-        joining=dict[GroupId, dict[NodeId, list[NodeId]]],
-        admitted=list[GroupId],
-    )
-
-    def __init__(
-        self,
-        past: Numbers,
-        counts: dict[NodeId, int],
-        extras: dict[NodeId, list[int]],
-        epochs: dict[GroupId, int],
-        led: dict[GroupId, dict[NodeId, int]],
-        joining: dict[GroupId, dict[NodeId, list[NodeId]]],
-        admitted: list[GroupId],
-    ) -> None:
-        self.past = past
-        self.counts = counts
-        self.extras = extras
-        self.epochs = epochs
-        self.led = led
-        self.joining = joining
-        self.admitted = admitted
-
-
-class Locamu(Multicast):
+class Locamu(StandingIn):
     """The past near this node, messages on their way onward, and copies that wait."""
 
     def __init__(self, setup: Setup, around: Neighbourhood, paths: SafePath) -> None:
-        self.me = setup.me
-        self.f = setup.number("f")
-        self.reach = self.f + 1
-        self.horizon = 2 * self.f + 1
-        self.repeat_after = setup.number("repeat_after")
-        self.acknowledge_after = setup.number("acknowledge_after")
-        self.window = setup.number("window")
-        self.compresses = setup.text("headers") == "compressed"
-        self.around = around
-        self.paths = paths
-        self.extended = dict.fromkeys(around.within(self.reach))
-        # Survives a crash.
-        self.past = LocalPast(self.me, list(self.extended))
-        self.log = MessageLog()
-        self.members = LateMembers(setup)
-        self.waiting: list[Publication] = []  # published here, until this node is admitted
-        # Does not.
-        self.holdback = Holdback()
+        super().__init__(setup, around, paths)
+        self.members = LateMembers(setup)  # survives a crash
+        self.waiting: list[Publication] = []  # published here, until this node is admitted; so too
         self.consultation = GapConsultation(around, self.reach)
-        self.suspected: dict[NodeId, None] = {}
-        self.active = self._first_live()
-        self.links: dict[NodeId, LinkId] = {}
         self._within_budget = True
-        self._plans: dict[Pair, LinkPlan] = {}
-        self._writers: dict[NodeId, HeaderWriter] = {}
-        self._readers: dict[NodeId, HeaderReader] = {}
         self._woken: list[Pair] = []  # held copies to look at again
         self._forgotten: list[list[int]] = []  # removals that no record has yet
-        self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
-        self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
-        self._behind: dict[NodeId, None] = {}  # whose window was too small for something
-        self._to_acknowledge: dict[NodeId, dict[int, None]] = {}
-        self._acknowledged_to: dict[NodeId, int] = {}
         self._probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
         self._repeats = False
-
-    def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
-        return {**self.__dict__, "_plans": {}}
 
     # Publishing
 
@@ -349,6 +152,8 @@ class Locamu(Multicast):
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         if sender not in self.extended:
             out.note("locamu.stranger", sender)
+        elif sender in self.departures.gone:
+            out.note("locamu.gone_spoke", sender)
         elif isinstance(message, (Copy, Subscription, Admission)):
             self._on_copy(sender, message, message.header, out)
         elif isinstance(message, Ack):
@@ -357,6 +162,14 @@ class Locamu(Multicast):
             self._on_probe(sender, message, out)
         elif isinstance(message, Want):
             self._on_want(sender, message, out)
+        elif isinstance(message, HandedOn):
+            self._on_handed_on(sender, message, out)
+        elif isinstance(message, Finished):
+            self._on_finished(sender, message.to, out)
+        elif isinstance(message, AskFinished):
+            self._say_finished(sender, out)
+        elif isinstance(message, Gone):
+            self._on_gone_told(sender, message, out)
         elif isinstance(message, StartOver):
             if sender in self._writers:
                 self._writers[sender].start_over()
@@ -393,14 +206,68 @@ class Locamu(Multicast):
             header.needs,
             out.now,
         )
-        key = (sender, NodeId(number))
+        self._take_in(copy, number, out)
+
+    def _on_handed_on(self, sender: NodeId, handed: HandedOn, out: Outbox) -> None:
+        """The same from somebody who stands on the far side of a node that cannot send it."""
+        number = handed.numbers.get(sender, {}).get(self.me)
+        if number is None or not isinstance(handed.message, (Copy, Subscription, Admission)):
+            out.note("locamu.nonsense", sender)
+            return
+        near = self.around.pairs_within(self.horizon, self.reach)
+        needs = {
+            (issuer, node): count
+            for issuer, row in handed.needs.items()
+            for node, count in row.items()
+            if node == self.me or (issuer, node) in near
+        }
+        numbers = {
+            issuer: row
+            for issuer, row in handed.numbers.items()
+            if issuer not in (sender, self.me)
+            and self.around.knows(issuer)
+            and self.around.distance(issuer, self.me) <= self.paths.window
+        }
+        origin = NodeId(handed.origin)
+        if not self.around.knows(origin):
+            origin = NOBODY
+        way = [issuer for issuer, row in numbers.items() if self.me in row]
+        if not way:
+            out.note("locamu.nonsense", sender)
+            return
+        back = self.around.hop(self.me, way[0])
+        copy = Arrived(sender, handed.message, origin, handed.epoch, back, numbers, needs, out.now)
+        self._take_in(copy, number, out)
+
+    def _take_in(self, copy: Arrived, number: int, out: Outbox) -> None:
+        copy.number = number
+        key = (copy.source, NodeId(number))
         older = self.holdback.take(key)
         if older is not None:  # the new one may carry more numbers
             copy.told = older.told
             copy.since = older.since
             self.consultation.drop(older.inquiry)
+        elif self._is_too_late(copy):
+            out.note("locamu.too_late", copy.origin)
+            numbers = {**copy.numbers, copy.source: {self.me: number}}
+            out.persist(Noted(self._take_numbers(numbers), {}))
+            self._acknowledge_to(copy.source, number, out)
+            woken, self._woken = self._woken, []
+            self._look_again(woken, out)
+            return
         self.holdback.put(key, copy)
         self._look_again([key], out)
+
+    def _is_too_late(self, copy: Arrived) -> bool:
+        """What came after it may have been delivered: nobody was to bring it any more."""
+        given_up = self.departures.given_up
+        beside = copy.source not in copy.numbers
+        across = self.around.between(self.me, copy.source) if beside else []
+        return (
+            any(peer in given_up for peer in (copy.origin, *across))
+            and not self._is_known(copy)
+            and not any(self.holdback.carrying(stamp) for stamp in copy.stamps())
+        )
 
     def _look_again(self, keys: list[Pair], out: Outbox) -> None:
         """Take from the held copies those that wait no longer, and those that this frees."""
@@ -432,7 +299,7 @@ class Locamu(Multicast):
         """Whether this is a further copy of a message that was processed here."""
         if self.log.find(copy.stamps()) is not None:
             return True
-        return any(
+        return self.past.has_arrived(copy.source, copy.number) or any(
             self.me in vector and self.past.has_arrived(issuer, vector[self.me])
             for issuer, vector in copy.numbers.items()
         )
@@ -444,10 +311,20 @@ class Locamu(Multicast):
         """
         for issuer, to in self._needs_of_me(copy):
             own = copy.numbers[issuer].get(self.me, 0) if issuer in copy.numbers else 0
-            gap = self.past.first_gap(issuer, to, own)
+            if issuer in self.departures.given_up:
+                gap = self._gap_that_is_held(issuer, to, own)
+            else:
+                gap = self.past.first_gap(issuer, to, own)
             if gap > 0:
                 return issuer, NodeId(gap)
         return None
+
+    def _gap_that_is_held(self, issuer: NodeId, to: int, own: int) -> int:
+        """Of a node that is gone only what is here already, and held, is waited for."""
+        for number in self.past.arrived[issuer].gaps(to, own):
+            if self.holdback.carrying((issuer, self.me, number)):
+                return number
+        return 0
 
     def _needs_of_me(self, copy: Arrived) -> list[tuple[NodeId, int]]:
         needs = [
@@ -469,12 +346,17 @@ class Locamu(Multicast):
     def _process(self, copy: Arrived, out: Outbox) -> None:
         record = Record(copy.message, copy.origin, copy.epoch, copy.back, copy.numbers, out.now)
         self._take_numbers(record.numbers)
+        self._take_beside(record, copy, out)
         for pair, number in copy.needs.items():
             self.past.raise_to(pair, number)
         # Numbers of other issuers may have been merged in from other copies: what came before
         # those is not among the dependencies.
-        for node, number in copy.numbers[copy.source].items():
-            self.past.raise_to((copy.source, node), number)
+        # Who hands it on depends on what is near itself: there those who numbered it must do.
+        senders = [copy.source] if copy.source in copy.numbers else list(copy.numbers)
+        for issuer in senders:
+            for node, number in copy.numbers[issuer].items():
+                if node in self.extended:
+                    self.past.raise_to((issuer, node), number)
         for asked, row in copy.inquiry.answers.items():
             for node, number in row.items():
                 if node in self.extended and self.around.distance(asked, node) <= self.reach:
@@ -492,7 +374,7 @@ class Locamu(Multicast):
         """
         record.needs = dict(self.past.numbers)
         for node in self._led_to(record):
-            if self.around.hop(self.me, node) != record.back:
+            if self.around.hop(self.me, node) != record.back and node not in self.departures.gone:
                 record.targets[node] = self.past.count_for(node)
         record.numbers[self.me] = record.targets
 
@@ -506,6 +388,10 @@ class Locamu(Multicast):
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
         self.log.add(record)
+        fell = self.suspected if self.hands_on_early else self.departures.gone
+        for issuer in fell:
+            if self._is_from(record, issuer) and self._may_stand_in(issuer):
+                self._hand_on_one(record, issuer)
         self._wake_duplicates(record.numbers)
         if isinstance(record.message, Copy):
             out.deliver(record.message.publication)
@@ -513,6 +399,7 @@ class Locamu(Multicast):
         self._acknowledge(record, out)
         self._watch_complete(record)
         if self._is_done(record) and isinstance(record.message, Copy):
+            self._finish_towards(record, out)
             self.log.remove(record)
             out.persist(Noted(record.numbers_for(self.me), self.past.take_raised()))
         else:
@@ -558,25 +445,41 @@ class Locamu(Multicast):
             out.duplicate(copy.message.publication.id)
         record = self.log.find(copy.stamps())
         if record is None:  # every target has it; only late numbers are news
-            arrived = self._take_numbers(copy.numbers)
+            numbers = {**copy.numbers, copy.source: {self.me: copy.number}}
+            arrived = self._take_numbers(numbers)
             if arrived:
                 out.persist(Noted(arrived, {}))
-            self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
+            self._acknowledge_to(copy.source, copy.number, out)
             return
+        self._take_beside(record, copy, out)
         numbers = {issuer: row for issuer, row in copy.numbers.items() if issuer != self.me}
-        found_origin = record.origin == NOBODY and copy.origin != NOBODY
-        news = self.log.learn(record, copy.origin, numbers)
-        if news or found_origin:
-            self._take_numbers(record.numbers)
-            self._wake_duplicates(news)
-            stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
-            out.persist(Learned(stamp[0], stamp[1], stamp[2], record.origin, news))
-            self._watch_complete(record)
-            self._acknowledge(record, out)
-            self._forward(record, out)
-        else:
-            self._acknowledge_to(copy.source, copy.numbers[copy.source][self.me], out)
+        if not self._learn(record, copy.origin, numbers, out):
+            self._acknowledge_to(copy.source, copy.number, out)
         self._collect(record, out)
+
+    def _learn(self, record: Record, origin: NodeId, numbers: Numbers, out: Outbox) -> bool:
+        """Take over what is new, tell those who sent it, and pass it on; False if nothing is."""
+        found_origin = record.origin == NOBODY and origin != NOBODY
+        news = self.log.learn(record, origin, numbers)
+        if not news and not found_origin:
+            return False
+        self._take_numbers(record.numbers)
+        self._wake_duplicates(news)
+        stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
+        out.persist(Learned(stamp[0], stamp[1], stamp[2], record.origin, news))
+        self._watch_complete(record)
+        self._acknowledge(record, out)
+        self._forward(record, out)
+        return True
+
+    def _take_beside(self, record: Record, copy: Arrived, out: Outbox) -> None:
+        """The number of who handed a copy on counts, but is none of the message's way."""
+        if copy.source not in copy.numbers and copy.source not in record.beside:
+            self.log.came_beside(record, copy.source, self.me, copy.number)
+            arrived = self._take_numbers({copy.source: {self.me: copy.number}})
+            if arrived:
+                out.persist(Noted(arrived, {}))
+            self._watch_complete(record)
 
     def _take_numbers(self, numbers: Numbers) -> dict[NodeId, int]:
         """The message with these numbers is here; those that are new for me come back."""
@@ -593,122 +496,7 @@ class Locamu(Multicast):
             for node, number in vector.items():
                 self._woken += self.holdback.carrying((issuer, node, number))
 
-    # Sending on
-
-    def _forward(self, record: Record, out: Outbox) -> None:
-        for node in self.active:
-            if node in record.targets:
-                self._offer(record, node, False, out)
-
-    def _offer(self, record: Record, node: NodeId, again: bool, out: Outbox) -> None:
-        """Send a copy to a target that lacks it, or lacks numbers that are known here."""
-        if node in record.complete_at or node not in self.links:
-            return
-        before = self.paths.upstream(record, node)
-        if not self._is_wanted(record, node, before):
-            return
-        if not self.paths.is_enough(record, before):
-            out.note("locamu.unsafe", node)
-        elif self._has_room(record, node):
-            self._send_copy(record, node, before, again, out)
-        else:
-            self._behind[node] = None
-
-    def _has_room(self, record: Record, node: NodeId) -> bool:
-        """A node that was away is not sent everything at once. It acknowledges in the order things
-        were sent; what it cannot process for want of something later, it asks for."""
-        under_way = self._under_way.get(node, {})
-        return len(under_way) < self.window or record in under_way
-
-    def _send_waiting(self, node: NodeId, out: Outbox) -> None:
-        """Acknowledgements made room: go on where it was too small."""
-        if node not in self._behind or node not in self.active:
-            return
-        del self._behind[node]
-        for record in self.log.records:
-            if node in record.targets:
-                self._offer(record, node, False, out)
-                if node in self._behind:
-                    return
-
-    def _is_wanted(self, record: Record, node: NodeId, before: list[NodeId]) -> bool:
-        sent = record.sent.get(node)
-        if sent is not None and all(issuer in sent for issuer in before):
-            return False
-        known = record.known_at.get(node)
-        return known is None or not all(issuer in known for issuer in before)
-
-    def _send_copy(
-        self, record: Record, node: NodeId, before: list[NodeId], again: bool, out: Outbox
-    ) -> None:
-        origin = record.origin
-        if origin != NOBODY and self.around.distance(origin, node) > self.paths.window:
-            origin = NOBODY
-        numbers = {issuer: record.numbers[issuer] for issuer in before}
-        header = Header(origin, record.epoch, numbers, record.needs)
-        writer = self._writers.get(node)
-        if writer is None:
-            writer = HeaderWriter(self._plan(self.me, node))
-            self._writers[node] = writer
-        if again:
-            writer.start_over()
-        if self.compresses:
-            data = writer.write(header)
-        else:
-            data = writer.write_alone(header)
-        if self.around.distance(self.me, node) > 1:
-            out.note("locamu.jump", node)
-        record.sent[node] = before
-        record.tried_at[node] = out.now
-        if node not in record.complete_at:  # it may ask for what it has got meanwhile
-            self._under_way.setdefault(node, {})[record] = None
-        out.send(node, with_header(record.message, data), self.links[node])
-
     # Acknowledging
-
-    def _acknowledge(self, record: Record, out: Outbox) -> None:
-        """Tell everybody who numbered it for me, not only who sent it."""
-        for issuer, vector in record.numbers.items():
-            if self.me in vector and issuer in self.extended:
-                self._acknowledge_to(issuer, vector[self.me], out)
-
-    def _acknowledge_to(self, issuer: NodeId, number: int, out: Outbox) -> None:
-        due = self._to_acknowledge.get(issuer)
-        if due is None:
-            self._to_acknowledge[issuer] = {number: None}
-            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, issuer)
-        else:
-            due[number] = None
-
-    def _send_acknowledgements(self, issuer: NodeId, out: Outbox) -> None:
-        due = self._to_acknowledge.pop(issuer, {})
-        if issuer not in self.links:
-            return  # it will send again, or ask, when there is a link
-        incomplete = self._incomplete.get(issuer, {})
-        complete_to = self.past.arrived[issuer].count
-        if incomplete:
-            complete_to = min(complete_to, min(incomplete) - 1)
-        complete: list[int] = []
-        partial: dict[int, list[NodeId]] = {}
-        for number in due:
-            if number in incomplete:
-                record = self.log.at((issuer, self.me, number))
-                assert record is not None
-                partial[number] = self.paths.upstream(record, self.me)
-            elif number > complete_to:
-                complete.append(number)
-        out.send(issuer, Ack(complete_to, complete, partial), self.links[issuer])
-
-    def _watch_complete(self, record: Record) -> None:
-        """Remember which numbers belong to messages whose numbers are not all known."""
-        complete = self.paths.is_complete(record)
-        for issuer, vector in record.numbers.items():
-            if self.me in vector and issuer in self.extended:
-                incomplete = self._incomplete.setdefault(issuer, {})
-                if complete:
-                    incomplete.pop(vector[self.me], None)
-                else:
-                    incomplete[vector[self.me]] = None
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
         under_way = self._under_way.setdefault(sender, {})
@@ -726,23 +514,11 @@ class Locamu(Multicast):
                 self._forward(record, out)
         self._send_waiting(sender, out)
 
-    def _newly_acknowledged(self, sender: NodeId, ack: Ack) -> list[int]:
-        """The numbers that are complete at the sender and were not known to be."""
-        before = self._acknowledged_to.get(sender, 0)
-        to = min(ack.complete_to, self.past.numbers.get((self.me, sender), 0))
-        self._acknowledged_to[sender] = max(before, to)
-        if to - before <= len(self.log.records):
-            found = list(range(before + 1, to + 1))
-        else:
-            given = [record.targets.get(sender, 0) for record in self.log.records]
-            found = [number for number in given if before < number <= to]
-        return found + ack.complete
-
     # Repeating and asking
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        if name == ACKNOWLEDGE:
-            self._send_acknowledgements(NodeId(subject), out)
+        if name == WORD:
+            self._send_word(NodeId(subject), out)
         else:
             assert name == REPEAT
             self._repeats = False
@@ -751,7 +527,8 @@ class Locamu(Multicast):
 
     def _keep_repeating(self, out: Outbox) -> None:
         """The timer runs only while something is unfinished."""
-        if not self._repeats and (self.log.records or self.holdback.copies or self._probed):
+        unfinished = self.log.records or self.holdback.copies or self._probed
+        if not self._repeats and (unfinished or self.departures.is_unsettled()):
             self._repeats = True
             out.start_timer(REPEAT, self.repeat_after)
 
@@ -765,7 +542,11 @@ class Locamu(Multicast):
                 if node in self.active:
                     record.sent.pop(node, None)
                     self._offer(record, node, True, out)
-                elif node not in self.suspected:  # somebody nearer brings it; just ask
+                # Somebody nearer brings it, or it is there and nothing is missing since somebody
+                # is gone: just ask.
+                if node not in self.suspected and (
+                    node not in self.active or (self.departures.gone and node in record.known_at)
+                ):
                     record.tried_at[node] = out.now
                     probes.setdefault(node, []).append(number)
         for node, numbers in probes.items():
@@ -773,6 +554,10 @@ class Locamu(Multicast):
         for node, numbers in self._wanted(out.now).items():
             self._tell(node, Want(numbers), out)
         self.consultation.repeat(out)
+        self._ask_what_is_finished(out)
+        for peer in self.departures.gone:
+            for node in self.departures.unheard(peer):
+                self._tell_gone(peer, node, out)
 
     def _wanted(self, now: int) -> dict[NodeId, list[int]]:
         """Numbers that held copies wait for, or that others say should be here."""
@@ -791,10 +576,6 @@ class Locamu(Multicast):
         self._probed = {}
         return {node: list(numbers)[:MOST_WANTED] for node, numbers in wanted.items() if numbers}
 
-    def _tell(self, node: NodeId, message: Message, out: Outbox) -> None:
-        if node in self.links:
-            out.send(node, message, self.links[node])
-
     def _on_probe(self, sender: NodeId, probe: Probe, out: Outbox) -> None:
         for number in probe.numbers:
             if self.past.has_arrived(sender, number):
@@ -808,25 +589,41 @@ class Locamu(Multicast):
         for number in want.numbers:
             record = self.log.at((self.me, sender, number))
             if record is not None and sender in self.links:
-                before = self.paths.upstream(record, sender)
+                before = self._before(record, sender)
                 if self.paths.is_enough(record, before):
                     out.note("locamu.pulled", sender)
                     self._send_copy(record, sender, before, True, out)
 
     def _answer_questions(self, out: Outbox) -> None:
         if self.consultation.unanswered:
-            kept = [record.numbers for record in self.log.records]
-            self.consultation.answer_questions(self.past.arrived, kept, out)
+            # What is handed on has another number already: it must not wait for itself.
+            kept = [
+                {**record.numbers, self.me: self._way_onward(record)}
+                if record.handed_on
+                else record.numbers
+                for record in self.log.records
+            ]
+            given_up = self.departures.given_up
+            self.consultation.answer_questions(self.past.arrived, given_up, kept, out)
 
     # Links and suspicions
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         if peer not in self.extended:
             return
+        if peer in self.departures.gone:  # it should know
+            out.send(peer, Gone(peer, False, [], False), link)
+            return
         self.links[peer] = link
         self._writers.pop(peer, None)
         self._readers.pop(peer, None)
         self._send_all_to(peer, out)
+        if self._may_stand_in(peer) and (self.me, peer) in self.past.numbers:
+            self._to_finish[peer] = None
+            self._plan_word(peer, out)
+        for gone in self.departures.gone:
+            if peer in self.departures.to_tell(gone):
+                self._tell_gone(gone, peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         if self.links.get(peer) == link:
@@ -839,9 +636,11 @@ class Locamu(Multicast):
             for record in self.log.records:
                 record.sent.pop(peer, None)
             self._change_active(out)
+            if self.hands_on_early:
+                self._hand_on(peer, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
-        if peer in self.suspected:
+        if peer in self.suspected and peer not in self.departures.gone:
             del self.suspected[peer]
             self._change_active(out)
 
@@ -860,15 +659,6 @@ class Locamu(Multicast):
             self._forward(record, out)
         self._look_again(list(self.holdback.copies), out)
 
-    def _first_live(self) -> dict[NodeId, None]:
-        """The first node that is not suspected on every way; the neighbours if none is."""
-        return {
-            node: None
-            for node in self.extended
-            if node not in self.suspected
-            and all(between in self.suspected for between in self.around.between(self.me, node))
-        }
-
     def _watch_budget(self, out: Outbox) -> None:
         """Say when more nodes are suspected than the protocol works around, and when no more."""
         within = is_within_budget(self.suspected, self.around.tree, self.f)
@@ -876,15 +666,26 @@ class Locamu(Multicast):
             self._within_budget = within
             out.note("locamu.within_budget" if within else "locamu.too_many_down")
 
+    def losses(self, peer: NodeId) -> list[str]:
+        found = [
+            f"node {peer} will not deliver {name_of(record.message)}, which is kept for it here"
+            for record in self.log.records
+            if peer in record.targets and peer not in record.complete_at
+        ]
+        for copy in self.holdback.copies.values():
+            if copy.waits_for is not None and copy.waits_for[0] == peer:
+                found.append(
+                    f"{name_of(copy.message)} waits here for {self._words_for(copy)}; "
+                    "unless somebody hands that on, it is lost here"
+                )
+        found.append(f"what node {peer} published and nobody has received")
+        return found
+
     # Forgetting, and surviving a crash
 
-    def _is_done(self, record: Record) -> bool:
-        """A message is done when its numbers are complete here and at every target."""
-        return all(node in record.complete_at for node in record.targets) and (
-            self.paths.is_complete(record)
-        )
-
     def _collect(self, record: Record, out: Outbox) -> None:
+        if record in self.log.records and self._is_passed_on(record):
+            self._finish_towards(record, out)
         if record in self.log.records and self._is_done(record):
             self.log.remove(record)
             # If this is lost in a crash, the record is back and its targets say again that they
@@ -907,6 +708,8 @@ class Locamu(Multicast):
                 if known is not None:
                     self.log.learn(known, NodeId(entry.origin), entry.numbers)
                     self._take_numbers(known.numbers)
+                    self.past.restore_raised({self.me: entry.numbers.get(self.me, {})})
+                    self._restore_handed_on(known)
             elif isinstance(entry, Forgotten):
                 for issuer, node, number in entry.stamps:
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
@@ -914,11 +717,17 @@ class Locamu(Multicast):
                         self.log.remove(known)
             elif isinstance(entry, Waiting):
                 self.waiting.append(entry.publication)
+            elif isinstance(entry, Departed):
+                self._depart(entry.peer)
             else:
                 assert isinstance(entry, Past)
                 self._restore_past(entry)
+        self.active = self._first_live()
         for record in self.log.records:
+            record.complete_at.update(dict.fromkeys(self.departures.gone))
             self._watch_complete(record)
+        for record in list(self.log.records):
+            self._collect(record, out)
         self._keep_repeating(out)
 
     def _restore(self, kept: Kept, now: int) -> None:
@@ -929,6 +738,7 @@ class Locamu(Multicast):
         record.needs = dict(self.past.numbers)
         record.targets = record.numbers.setdefault(self.me, {})
         self.past.restore_raised({self.me: record.targets})
+        self._restore_handed_on(record)
         self.log.add(record)
         message = kept.message
         if isinstance(message, Subscription):
@@ -937,6 +747,10 @@ class Locamu(Multicast):
             self.members.admit(message.group, message.joiner, message.epoch)
             if not self.members.is_joining():
                 self.waiting = []  # all were sent off in that step
+
+    def _restore_handed_on(self, record: Record) -> None:
+        back = [n for n in record.targets if self.around.hop(self.me, n) == record.back]
+        record.handed_on = dict.fromkeys(back)
 
     def _restore_past(self, past: Past) -> None:
         self.past.restore_raised(past.past)
@@ -960,10 +774,16 @@ class Locamu(Multicast):
                     record.origin,
                     record.epoch,
                     record.back,
-                    record.numbers,
+                    {**record.numbers, self.me: self._way_onward(record)},
                     nested(raised),
                 )
             )
+        for record in self.log.records:
+            onward = self._way_onward(record)
+            handed_on = {n: s for n, s in record.targets.items() if n not in onward}
+            if handed_on:
+                stamp = next(stamp for stamp in record.stamps() if stamp[0] != self.me)
+                records.append(Learned(*stamp, record.origin, {self.me: handed_on}))
         arrived = self.past.arrived
         records.append(
             Past(
@@ -977,7 +797,13 @@ class Locamu(Multicast):
             )
         )
         records += [Waiting(publication) for publication in self.waiting]
+        records += [Departed(peer) for peer in self.departures.gone]
         return records
+
+    def _way_onward(self, record: Record) -> dict[NodeId, int]:
+        """The targets that a message has not because it is handed on: they were numbered first."""
+        targets = record.targets.items()
+        return {node: number for node, number in targets if not self._is_handed_on(record, node)}
 
     # What people ask
 
@@ -999,12 +825,14 @@ class Locamu(Multicast):
             if is_copy_of(record.message, message):
                 open_ = [node for node in record.targets if node not in record.complete_at]
                 found += [self._reason_not_done(record, node) for node in open_]
+        if found and self.expelled_by != NOBODY:
+            found.append(f"node {self.expelled_by} says that this node was declared gone for good")
         if any(publication.id == message for publication in self.waiting):
             found.append("it is sent off when this node has been admitted to its group")
         return found
 
     def _reason_not_done(self, record: Record, node: NodeId) -> str:
-        before = self.paths.upstream(record, node)
+        before = self._before(record, node)
         if node in self.suspected:
             return f"node {node} is suspected; it gets the message when it is back"
         if node not in self.active:
@@ -1038,59 +866,38 @@ class Locamu(Multicast):
         cause = NO_MESSAGE if copy.waits_for is None else self._id_of(copy.waits_for)
         out.hold(copy.message.publication.id, cause, self._words_for(copy))
 
+    def conditions(self) -> dict[str, int]:
+        return {
+            "within_fault_budget": int(self._within_budget),
+            "suspected": len(self.suspected)
+            - sum(1 for p in self.departures.gone if p in self.suspected),
+            "gone": len(self.departures.gone),
+            "given_up": len(self.departures.given_up),
+            "held": len(self.holdback.copies),
+            "kept": len(self.log.records),
+            "declared_gone": int(self.expelled_by != NOBODY),
+        }
+
     def state_size(self) -> int:
         return self.past.size() + self.log.size()
 
     def is_idle(self) -> bool:
         """Whether nothing is kept, awaited or held, as it must be once everybody has everything."""
-        gaps = any(numbers.extras for numbers in self.past.arrived.values())
+        gaps = any(
+            numbers.extras
+            for issuer, numbers in self.past.arrived.items()
+            if issuer not in self.departures.given_up
+        )
         under_way = any(self._under_way.values())
         kept = self.log.records or self.log.size() or self.holdback.copies or self.waiting
         return not (kept or gaps or under_way)
 
-    def _reader(self, sender: NodeId) -> HeaderReader:
-        reader = self._readers.get(sender)
-        if reader is None:
-            reader = HeaderReader(self._plan(sender, self.me))
-            self._readers[sender] = reader
-        return reader
 
-    def _plan(self, source: NodeId, target: NodeId) -> LinkPlan:
-        plan = self._plans.get((source, target))
-        if plan is None:
-            plan = LinkPlan(
-                self.around, source, target, self.reach, self.paths.window, self.horizon
-            )
-            self._plans[source, target] = plan
-        return plan
-
-
-def with_header(message: Message, header: bytes) -> Message:
-    """The same message with the header for one link."""
+def name_of(message: Message) -> str:
+    """What people call a message."""
     if isinstance(message, Copy):
-        return Copy(message.publication, header)
-    if isinstance(message, Subscription):
-        return Subscription(message.group, message.joiner, header)
-    assert isinstance(message, Admission)
-    return Admission(message.group, message.joiner, message.epoch, header)
-
-
-def is_copy_of(message: Message, publication: MessageId) -> bool:
-    """Whether a message carries this publication; asked by people only."""
-    return isinstance(message, Copy) and message.publication.id == publication
-
-
-def is_within_budget(down: dict[NodeId, None], tree: Topology, f: int) -> bool:
-    """Whether at most f of these nodes lie on any way of 2f+1 nodes."""
-    for first in down:
-        ways = [[first]]
-        for _ in range(2 * f):
-            ways = [
-                [*way, node] for way in ways for node in tree.neighbours[way[-1]] if node not in way
-            ]
-            if any(sum(node in down for node in way) > f for way in ways):
-                return False
-    return True
+        return f"{message.publication.id >> 32}.{message.publication.id & 0xFFFFFFFF}"
+    return "news of a new member"
 
 
 def build(setup: Setup) -> Locamu:
@@ -1118,6 +925,8 @@ def numbers_count_on(multicast: Multicast) -> bool:
     last: dict[NodeId, int] = {}
     for record in multicast.log.records:
         for node, number in record.targets.items():
+            if multicast._is_handed_on(record, node):
+                continue  # numbered later than what came after it
             if number <= last.get(node, 0):
                 return False
             last[node] = number
@@ -1133,6 +942,7 @@ def dependencies_are_frozen(multicast: Multicast) -> bool:
         record.needs.get((me, node), 0) == number - 1
         for record in multicast.log.records
         for node, number in record.targets.items()
+        if not multicast._is_handed_on(record, node)
     )
 
 
@@ -1150,7 +960,11 @@ def sent_was_safe(multicast: Multicast) -> bool:
     """No copy left without its publisher's numbers or those of f+1 nodes, or beyond reach."""
     assert isinstance(multicast, Locamu)
     return all(
-        node in multicast.extended and (record.origin in before or len(before) > multicast.f)
+        node in multicast.extended
+        and (
+            record.origin in before
+            or sum(1 for issuer in before if record.numbers[issuer]) > multicast.f
+        )
         for record in multicast.log.records
         for node, before in record.sent.items()
     )
@@ -1177,22 +991,7 @@ SPEC = ProtocolSpec(
     name="locamu",
     summary="Localized fault-tolerant causal multicast over a tree (Santos, Rodrigues 2019).",
     build=build,
-    messages=[
-        Copy,
-        Subscription,
-        Admission,
-        Ack,
-        Probe,
-        Want,
-        StartOver,
-        Kept,
-        Noted,
-        Learned,
-        Forgotten,
-        Waiting,
-        Past,
-        *gap_consultation.MESSAGES,
-    ],
+    messages=[*locamu_messages.MESSAGES, *gap_consultation.MESSAGES],
     guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=[
         Option("f", 1, "how many of any 2f+1 nodes in a row may be down at once", least=1),
@@ -1223,6 +1022,13 @@ SPEC = ProtocolSpec(
             "collect acknowledgements for this long",
             unit="ms",
         ),
+        Option(
+            "hand_on",
+            "gone",
+            "send what a neighbour published in its place when it is declared gone; or, an "
+            "experiment, all that it passed on, as soon as it is suspected",
+            choices=["gone", "suspected"],
+        ),
     ],
     needs=Needs(overlay="tree", detector=True),
     restart="resume",
@@ -1235,8 +1041,15 @@ SPEC = ProtocolSpec(
         all_is_near,
     ],
     at_rest=[nothing_is_left],
+    events={
+        "locamu.too_many_down": "more nodes near here are suspected than can be worked around",
+        "locamu.within_budget": "no more nodes near here are suspected than can be worked around",
+        "locamu.gone": "a node was declared gone for good",
+        "locamu.given_up": "nothing that a node that is gone published is waited for any more",
+        "locamu.expelled": "this node was declared gone for good",
+    },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
-    offers=["explain"],
+    offers=["explain", "gone"],
     reach=reach,
 )

@@ -5,6 +5,7 @@ one line per message. Whoever may open the socket may publish: it is for the nod
 
     {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
     {"do": "subscribe", "group": "chat"}                  {"do": "explain", "message": "3.17"}
+    {"do": "losses", "peer": 3}   {"do": "gone", "peer": 3}                 {"do": "metrics"}
 """
 
 import asyncio
@@ -37,6 +38,9 @@ class ControlServer:
             "publish": self._publish,
             "status": self._status,
             "explain": self._explain,
+            "metrics": self._metrics,
+            "losses": self._losses,
+            "gone": self._gone,
             "stop": self._stop,
         }
 
@@ -99,6 +103,16 @@ class ControlServer:
         asked = id_named(str(request.get("message")))
         waits_for = [name_of(message) for message in self._node.explain(asked)]
         return {"waits_for": waits_for, "reasons": self._node.reasons(asked)}
+
+    async def _metrics(self, request: Answer) -> Answer:
+        return {"text": self._node.metrics()}
+
+    async def _losses(self, request: Answer) -> Answer:
+        return {"losses": self._node.losses(_peer(request))}
+
+    async def _gone(self, request: Answer) -> Answer:
+        self._node.declare_gone(_peer(request))
+        return {}
 
     async def _stop(self, request: Answer) -> Answer:
         self.stop_asked.set()
@@ -165,6 +179,13 @@ def describe(message: ReceivedMessage) -> Answer:
     except UnicodeDecodeError:
         shown["base64"] = base64.b64encode(message.payload).decode()
     return shown
+
+
+def _peer(request: Answer) -> int:
+    peer = request.get("peer")
+    if not isinstance(peer, int):
+        raise NodeError(f"expected a node as peer, not {peer!r}")
+    return peer
 
 
 def _parse(line: bytes) -> Answer:

@@ -169,6 +169,7 @@ class Host(SteppingHost):
         self.stability.wake_all()
         self.relief.set()
         self.inbox.wake_all()
+        self.events.wake()
         self._let_go()
 
     def _give_up(self) -> None:
@@ -343,6 +344,31 @@ class Host(SteppingHost):
     def reasons(self, message: MessageId) -> list[str]:
         """The same in words."""
         return self.stack.multicast.reasons(message)
+
+    def conditions(self) -> dict[str, int]:
+        """What an operator watches, as numbers."""
+        return self.stack.multicast.conditions()
+
+    def losses(self, peer: NodeId) -> list[str]:
+        """What may be lost if `peer` is declared gone; raises where that cannot be done."""
+        self._check_gone(peer)
+        return self.stack.multicast.losses(peer)
+
+    def declare_gone(self, peer: NodeId) -> None:
+        """`peer` never comes back: what it published is handed on, and not waited for."""
+        self.check_alive()
+        self._check_gone(peer)
+        self.step(lambda: self.stack.declare_gone(peer, self.out))
+
+    def _check_gone(self, peer: NodeId) -> None:
+        spec = self.blueprint.protocol
+        if "gone" not in spec.offers:
+            raise NodeError(f"{spec.name} cannot give a node up")
+        if peer not in self.blueprint.topology.neighbours:
+            raise NodeError(f"this cluster has no node {peer}")
+        objection = self.stack.multicast.objection(peer)
+        if objection:
+            raise NodeError(objection)
 
     def check_alive(self) -> None:
         """Raise what stopped the node, if something did."""

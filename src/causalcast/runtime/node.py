@@ -11,6 +11,7 @@ Everything here runs in the event loop that opened the node.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -18,7 +19,9 @@ from typing import Any, Final
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
+from causalcast.runtime.events import Event
 from causalcast.runtime.host import Host
+from causalcast.runtime.metrics import exposition
 from causalcast.runtime.node_config import NodeConfig
 
 # An application that finds something waiting every time lets the links have their turn after this.
@@ -206,6 +209,37 @@ class Node:
         """In words what a message here waits for, to be delivered or to be passed on."""
         return self._running().reasons(message)
 
+    def losses(self, peer: int) -> list[str]:
+        """In words what may be lost if `peer` is declared gone, as far as this node can tell.
+
+        NodeError if it cannot be: the protocol offers no such thing, the node is up, or too many
+        are gone already.
+        """
+        return self._running().losses(NodeId(peer))
+
+    def declare_gone(self, peer: int) -> None:
+        """Say that `peer` never comes back: nothing of it is waited for any more.
+
+        One node near it need be told; it tells the others. There is no way back: if the node
+        comes up again after all, nobody listens to it.
+        """
+        self._running().declare_gone(NodeId(peer))
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What happens at this node that its operator wants to hear of, from now on."""
+        host = self._running()
+        seen = host.events.count
+        while True:
+            host.check_alive()
+            for event in host.events.since(seen):
+                yield event
+            seen = host.events.count
+            await host.events.arrival()
+
+    def metrics(self) -> str:
+        """The status in the text format that Prometheus reads."""
+        return exposition(self.status())
+
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers; `up` and `status` show it."""
         host = self._running()
@@ -222,6 +256,7 @@ class Node:
             "waiting": host.inbox.waiting_count(),
             "unacknowledged": len(host.inbox.unacknowledged),
             "trouble": host.link_counts(),
+            "conditions": host.conditions(),
             "notes": dict(host.notes),
         }
 

@@ -42,6 +42,7 @@ from causalcast.errors import CausalcastError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.durable_entry import NO_GROUP, Step, count
+from causalcast.runtime.events import Event, Events
 from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.introductions import Addresses
@@ -91,6 +92,7 @@ class SteppingHost(World):
         self.inbox = Inbox(config.limits.inbox_bytes, self.load_body)
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
+        self.events = Events()
         self.delivered_in: dict[int, int] = {}  # per group, over all lives
         self._wall_offset = _wall_clock_us() - self._monotonic_us()
         self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
@@ -349,6 +351,10 @@ class SteppingHost(World):
     def note(self, node: NodeId, effect: Note) -> None:
         self.notes[effect.name] += 1
         log.debug("note %s %d", effect.name, effect.subject)
+        meaning = self.blueprint.protocol.events.get(effect.name)
+        if meaning is not None:
+            log.warning("%s (%s, node %d)", meaning, effect.name, effect.subject)
+            self.later(self.events.add, Event(effect.name, effect.subject, self.at_us, meaning))
         row = (self.at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
         self.later(self.add_row, *row)
 

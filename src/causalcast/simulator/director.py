@@ -16,6 +16,7 @@
     heal NODE PEER              … and no longer
     join NODE GROUP             it becomes a member
     leave NODE GROUP            it is no member any more
+    gone NODE PEER              NODE is told that PEER, which is down, never comes back
 
 A step that cannot happen is skipped and counted: so a list stays playable when others are left out.
 """
@@ -44,6 +45,7 @@ SHAPES: Final = {
     "heal": "node node",
     "join": "node group",
     "leave": "node group",
+    "gone": "node node",
 }
 LIMIT: Final = 200  # rounds of timers after which the end of a run is given up
 QUIET: Final = 8  # rounds in which nobody sent anything: nothing more will come
@@ -115,7 +117,7 @@ class Director:
                 world.heal(a, b)
         for node in list(world.nodes):
             node.crash_after = None
-            if recover_all and not node.up and not node.left:
+            if recover_all and not node.up and not node.left and not node.gone:
                 world.recover(node.me)
                 world.end_turn()
         for who, whom in list(world.suspicions):
@@ -252,6 +254,11 @@ class Director:
             return False
         self.world.leave_group(NodeId(me), self._groups[group])
         return True
+
+    def _gone(self, me: int, peer: int) -> bool:
+        if not self.world.nodes[me].up or self.world.nodes[peer].up:
+            return False
+        return self.world.declare_gone(NodeId(me), NodeId(peer))
 
     def _message(self, sender: int, to: int, index: int) -> Way | None:
         way = NodeId(sender), NodeId(to)

@@ -17,6 +17,7 @@ NODE_FAULTS: Final = (
     "leave",
     "pause",
     "resume",
+    "gone",
 )
 LINK_FAULTS: Final = ("cut", "delay")
 OTHER_FAULTS: Final = ("heal", "partition")
@@ -64,7 +65,7 @@ class FaultPlan:
     def recover_all(self) -> None:
         """Bring back everybody that is down and did not leave."""
         for node in list(self._simulation.nodes):
-            if not node.up and not node.left:
+            if not node.up and not node.left and not node.gone:
                 self._simulation.recover(node.me)
 
     def _happen(self, fault: Fault) -> None:
@@ -106,6 +107,9 @@ class FaultPlan:
             simulation.pause(node)
         elif fault.kind == "resume":
             simulation.resume(node)
+        elif fault.kind == "gone":
+            assert by is not None
+            simulation.declare_gone(by, node)
         elif fault.kind == "join":
             self._join(fault, node)
         elif fault.group is not None:

@@ -98,6 +98,7 @@ class LivingWorld(SteppingWorld):
         if node.up or node.left or not node.came:
             self.count("fault_skipped")
             return me
+        node.gone = False  # it does come back, whatever was said
         self.count("recover")
         if self.blueprint.protocol.restart == "reborn":
             return self._be_reborn(node)
@@ -110,6 +111,18 @@ class LivingWorld(SteppingWorld):
         node.stack.recover(records, self.out)
         self.finish(node, None)
         return me
+
+    def declare_gone(self, me: NodeId, peer: NodeId) -> bool:
+        """An operator tells a node that another one never comes back; False if it objects."""
+        node = self.nodes[me]
+        if not node.up or node.stack.multicast.objection(peer):
+            self.count("fault_skipped")
+            return False
+        self.count("gone")
+        self.nodes[peer].gone = True
+        node.stack.declare_gone(peer, self.out)
+        self.finish(node, None)
+        return True
 
     def compact(self, me: NodeId) -> None:
         """Replace the records of each layer that offers a snapshot by that snapshot."""

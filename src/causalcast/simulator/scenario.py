@@ -353,6 +353,11 @@ class Scenario:
             self._crash_details(table, fault)
         if kind in ("suspect", "trust") and table.has("by"):
             fault.by = self._node(table, "by", table.integer("by"), self.nodes())
+        if kind == "gone":
+            if "gone" not in self.blueprint.protocol.offers:
+                name = self.blueprint.protocol.name
+                raise table.wrong("kind", kind, f"another kind: {name} cannot give a node up")
+            fault.by = self._node(table, "by", table.integer("by"), self.nodes())
         if kind == "join" and table.has("via"):
             fault.via = self._node(table, "via", table.integer("via"), self.nodes())
         if kind in ("join", "leave") and table.has("group"):

@@ -110,6 +110,7 @@ class SimNode:
         "dialling",
         "dials",
         "disk",
+        "gone",
         "groups",
         "left",
         "lives",
@@ -137,6 +138,7 @@ class SimNode:
         self.up = False
         self.came = False  # was started, and may be up, down or gone
         self.left = False  # for good
+        self.gone = False  # somebody was told that it never comes back
         self.lives = 0
         self.dials = 0
         self.degree = 0  # in the graph, for sharing bandwidth

@@ -35,9 +35,12 @@ Tactic = Callable[[], list[Step]]
 class Adversary:
     """Directs one run from one seed."""
 
-    def __init__(self, run: DirectedRun, rng: random.Random, beyond: bool) -> None:
+    def __init__(
+        self, run: DirectedRun, rng: random.Random, beyond: bool, gives_up: bool = False
+    ) -> None:
         self.run = run
         self._beyond = beyond  # what the protocol promises to survive
+        self._gives_up = gives_up  # nodes that are down: some are declared gone for good
         self.steps: list[Step] = []
         self._rng = rng
         self._world = run.simulation
@@ -73,8 +76,9 @@ class Adversary:
             (5, self._expire),
             (12, self._open_jump),
             (6, self._trust),
-            (3, self._change_group),
         ]
+        if not self._gives_up:  # who is gone may be the one that admits new members
+            tactics += [(3, self._change_group)]
         if self._spec.tolerates is not None or self._beyond:
             tactics += [
                 (3, self._crash),
@@ -84,6 +88,8 @@ class Adversary:
                 (2, self._cut),
                 (3, self._heal),
             ]
+        if self._gives_up:
+            tactics += [(4, self._give_up)]
         if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
             tactics += [(3, self._lose), (3, self._double)]
         return tactics
@@ -212,8 +218,17 @@ class Adversary:
         return [("crash_in_step", way[1], self._rng.randrange(5)), ("arrive", *way)]
 
     def _recover(self) -> list[Step]:
-        down = [node.me for node in self._world.nodes if not node.up and not node.left]
+        down = [n.me for n in self._world.nodes if not n.up and not n.left and not n.gone]
         return [("recover", self._rng.choice(down))] if down else []
+
+    def _give_up(self) -> list[Step]:
+        """Declare somebody gone that fell; now and then another node is told so as well."""
+        down = [node.me for node in self._world.nodes if not node.up and not node.left]
+        if not down:
+            return self._crash()
+        peer = self._rng.choice(down)
+        near = self._topology.distances(self._place(peer), 2)
+        return [("gone", self._rng.choice(list(near)), peer)]
 
     def _compact(self) -> list[Step]:
         """A snapshot, and a crash that makes the node live from it."""
@@ -307,10 +322,12 @@ def with_steps(
     return toml_text({**head, "steps": [text_of(step) for step in steps]}, tables)
 
 
-def prepare_adversary(scenario: Scenario, level: str, beyond: bool = False) -> Adversary:
+def prepare_adversary(
+    scenario: Scenario, level: str, beyond: bool = False, gives_up: bool = False
+) -> Adversary:
     """An adversary on the stage of a scenario, its choices drawn from the scenario's seed."""
     rng = random.Random(f"adversary/{scenario.blueprint.protocol.name}/{scenario.seed}")
-    return Adversary(DirectedRun(scenario, level), rng, beyond)
+    return Adversary(DirectedRun(scenario, level), rng, beyond, gives_up)
 
 
 def _path(topology: Topology, start: NodeId, end: NodeId) -> list[NodeId]:

@@ -42,6 +42,7 @@ class Plan:
     check: tuple[str, ...] = ()  # instead of what is promised
     mutants: str = ""  # the file that has the mutant
     mutant: str = ""
+    gives_up: bool = False  # some of those that fall are declared gone for good
 
     def spec(self) -> ProtocolSpec:
         """What the protocol says about itself."""
@@ -49,7 +50,7 @@ class Plan:
 
     def is_adversary(self, seed: int) -> bool:
         """Whether this seed is the adversary's."""
-        return self.by == "adversary" or (self.by == "both" and seed % 2 == 1)
+        return self.by == "adversary" or self.gives_up or (self.by == "both" and seed % 2 == 1)
 
     def properties(self) -> tuple[str, ...]:
         """What is judged instead of the promises; nothing if the promises are."""
@@ -72,6 +73,7 @@ class Plan:
         words += ["--by", self.by] if self.by != "both" else []
         words += ["--overlay", self.overlay] if self.overlay else []
         words += ["--beyond"] if self.beyond else []
+        words += ["--gone"] if self.gives_up else []
         for name in self.check:
             words += ["--check", name]
         words += ["--mutant", self.mutant] if self.mutant else []
@@ -125,8 +127,11 @@ class Campaign:
         if self.seeds < ENOUGH_SEEDS:
             return []
         spec = self.plan.spec()
-        expected = expected_kinds(spec, self.plan.by, self.plan.beyond)
+        by = "adversary" if self.plan.gives_up else self.plan.by
+        expected = expected_kinds(spec, by, self.plan.beyond)
         expected += [f"note.{name}" for name in spec.rare]
+        if self.plan.gives_up:
+            expected = [kind for kind in expected if not kind.endswith("_group")] + ["gone"]
         return [kind for kind in expected if not self.fired.get(kind)]
 
     def succeeded(self) -> bool:
@@ -144,7 +149,7 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
         return try_scenario(scenario, plan.properties(), level)
     head, tables = draw_stage(spec, seed, plan.options, plan.overlay)
     scenario = Scenario(toml_text(head, tables), where, protocol=plan.protocol)
-    adversary = prepare_adversary(scenario, level, plan.beyond)
+    adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up)
     trial = try_run(adversary.run, adversary.play, plan.properties())
     trial.text = with_steps(head, tables, adversary.steps)
     return trial

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from causalcast.errors import ConfigError
 
@@ -25,6 +25,9 @@ class Patch:
     replacement: Any
 
 
+_INHERITED: Final = object()  # a class has the method from another
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One planted bug. `breaks` names the properties that may show it, the likeliest first."""
@@ -38,7 +41,9 @@ class Mutant:
     @contextmanager
     def planted(self) -> Iterator[None]:
         """While this lasts, the bug is there."""
-        before = [(patch, vars(patch.owner)[patch.name]) for patch in self.patches]
+        for patch in self.patches:
+            getattr(patch.owner, patch.name)  # a patch of nothing would be no bug
+        before = [(patch, vars(patch.owner).get(patch.name, _INHERITED)) for patch in self.patches]
         try:
             for patch in self.patches:
                 setattr(patch.owner, patch.name, patch.replacement)
@@ -51,7 +56,10 @@ class Mutant:
             raise
         finally:
             for patch, original in before:
-                if vars(patch.owner)[patch.name] is not original:
+                if original is _INHERITED:
+                    if patch.name in vars(patch.owner):
+                        delattr(patch.owner, patch.name)
+                elif vars(patch.owner)[patch.name] is not original:
                     setattr(patch.owner, patch.name, original)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import TraceError
-from causalcast.judge import Judgement, judge
+from causalcast.judge import Judgement, Violation, judge
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
 from causalcast.simulator.scenario import Scenario
@@ -83,13 +83,35 @@ def try_run(
                 within_parts(found.violations["agreement"], trial.run, parts)
             )
             trial.fired["more_than_one_part"] = int(parts.count() > 1)
+        if any(node.gone for node in world.nodes):
+            found, lost = without_losses(found, [n.me for n in world.nodes if n.gone])
+            trial.fired["lost_with_a_node_that_is_gone"] = lost
         trial.problems += _violations(found, check or promised(spec))
     except TraceError as error:  # two publications with one number, and the like
         trial.problems.append(Problem("no_creation", str(error)))
     trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]
-    if trial.run.header.complete and all(node.up or node.left for node in world.nodes):
+    if trial.run.header.complete and all(n.up or n.left or n.gone for n in world.nodes):
         trial.problems += _unrest(running, spec)
     return _only(trial, check)
+
+
+def without_losses(found: Judgement, gone: Sequence[int]) -> tuple[Judgement, int]:
+    """Without what may be missing because its publisher is gone for good, and how much that was.
+
+    What comes late is never excused, and nothing that anybody else published.
+    """
+
+    def is_loss(violation: Violation) -> bool:
+        missing = violation.message if violation.kind == "missing" else violation.cause
+        is_missing = violation.kind in ("missing", "gap") and missing is not None
+        return is_missing and missing is not None and missing >> 32 in gone
+
+    kept = {
+        name: [violation for violation in violations if not is_loss(violation)]
+        for name, violations in found.violations.items()
+    }
+    before, after = (sum(map(len, v.values())) for v in (found.violations, kept))
+    return Judgement(kept, frozenset()), before - after
 
 
 def promised(spec: ProtocolSpec) -> list[str]:

@@ -247,6 +247,7 @@ class WorldStates:
             node.up,
             node.came,
             node.left,
+            node.gone,
             node.lives,
             node.dials,
             node.published,
@@ -265,8 +266,8 @@ class WorldStates:
         stack, groups, timers, disk, plain = pickle.loads(self._memories.things[memory])
         node = SimNode(plain[0], plain[1], stack)
         node.groups = groups
-        node.up, node.came, node.left = plain[2:5]
-        node.lives, node.dials, node.published = plain[5:]
+        node.up, node.came, node.left, node.gone = plain[2:6]
+        node.lives, node.dials, node.published = plain[6:]
         node.disk = Disk()
         node.disk.records, node.disk.published = disk
         for key, at in timers:

@@ -145,6 +145,10 @@ class Cluster:
         """Let `by`, or everybody linked to it, suspect a node wrongly."""
         self._world.suspect(NodeId(node), None if by is None else NodeId(by))
 
+    def declare_gone(self, node: int, by: int) -> None:
+        """Tell node `by` that another one, which is down, never comes back."""
+        assert self._world.declare_gone(NodeId(by), NodeId(node)), "it objects"
+
     def join(self, node: int, group: str) -> None:
         """Make a node a member of a group."""
         self._world.join_group(NodeId(node), self._groups.id_of(group))

@@ -1,0 +1,46 @@
+"""A node's numbers in the text format that Prometheus reads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def exposition(status: Mapping[str, Any]) -> str:
+    """The lines for one node, from its status."""
+    node = f'node="{status["node"]}"'
+    lines: list[str] = []
+
+    def metric(name: str, kind: str, text: str, values: Mapping[str, int]) -> None:
+        lines.append(f"# HELP causalcast_{name} {text}")
+        lines.append(f"# TYPE causalcast_{name} {kind}")
+        for labels, value in values.items():
+            lines.append(f"causalcast_{name}{{{node}{labels}}} {value}")
+
+    def labelled(label: str, values: Mapping[str, int]) -> dict[str, int]:
+        return {f',{label}="{name}"': value for name, value in values.items()}
+
+    metric("links", "gauge", "Links that are up.", {"": len(status["links"])})
+    metric("starts_total", "counter", "How often the node started.", {"": status["starts"]})
+    groups = "by group, over all lives."
+    metric(
+        "published_total", "counter", f"Published, {groups}", labelled("group", status["published"])
+    )
+    metric(
+        "delivered_total", "counter", f"Delivered, {groups}", labelled("group", status["delivered"])
+    )
+    metric("waiting", "gauge", "Delivered, not taken yet.", {"": status["waiting"]})
+    metric("unacknowledged", "gauge", "Taken, not handled yet.", {"": status["unacknowledged"]})
+    metric(
+        "link_trouble_total",
+        "counter",
+        "What went wrong on links.",
+        labelled("kind", status["trouble"]),
+    )
+    metric(
+        "notes_total",
+        "counter",
+        "Rare branches of the protocol.",
+        labelled("note", status["notes"]),
+    )
+    for name, value in status["conditions"].items():
+        metric(f"protocol_{name}", "gauge", "What the protocol says of itself.", {"": value})
+    return "\n".join(lines) + "\n"

@@ -31,4 +31,5 @@ def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
     if setup.text("link_setup") == "vector":
         multicast.setup = VectorSetup(multicast, setup.number("log"), setup.number("give_up_after"))
     else:
-        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"))
+        together = setup.text("directions") == "together"
+        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"), together)

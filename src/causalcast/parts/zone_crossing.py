@@ -181,7 +181,8 @@ class ZoneCrossing:
 
     def doubt(self, node: NodeId, doubted: bool) -> bool:
         """A server seems to be down, or up again; whether that is news."""
-        if doubted == (node in self.doubted) or node not in [*self.servers, *self.partners]:
+        is_server = node in self.servers or node in self.partners
+        if not is_server or doubted == (node in self.doubted):
             return False
         if doubted:
             self.doubted[node] = None

@@ -633,3 +633,24 @@ def test_e20_spread_at_once_the_first_word_is_lost(monkeypatch: pytest.MonkeyPat
     story.do("publish 4 all")
     story.run.complete()
     assert story.delivered(1) == ["0.1"] and story.delivered(4)[0] == "4.1"
+
+
+def test_vectors_where_the_log_falls_short_the_link_waits_until_others_filled_the_gap() -> None:
+    """B is three messages behind A, whose log has one; C brings them, and A–B becomes safe."""
+    edges = [(0, 2), (1, 2), (0, 1)]
+    story = Story("prc_broadcast", edges, [(0, 1)], link_setup="vector", log=1)
+    for _ in range(2):
+        for a, b in ((0, 2), (2, 0), (1, 2), (2, 1)):
+            story.all_from(a, b)
+    story.do("publish 0 all", "publish 0 all", "publish 0 all")
+    story.all_from(0, 2)  # their copies from C to B are slow
+    story.link_appears(0, 1)
+    for a, b in ((1, 0), (0, 1), (1, 0)):
+        story.all_from(a, b)
+    assert story.delivered(1) == [] and not story.link(0, 1).safe_out
+    story.all_from(2, 1)
+    assert story.delivered(1) == ["0.1", "0.2", "0.3"]
+    for a, b in ((1, 0), (0, 1)):
+        story.all_from(a, b)
+    assert story.link(0, 1).safe_out and story.link(1, 0).safe_in
+    assert not story.broken()

@@ -136,15 +136,12 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     _check_security(table, [listen, advertise, *contacts, *peers.values()])
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
-    groups_table = table.table("groups")
     late_groups: list[GroupId] = []
     if overlay in CHANGING:
         if peers:
             raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
-        groups, late_groups = _groups_of_comers(groups_table, me, bool(contacts))
-        spec = find_overlay(overlay)
-        options = _settings(overlay_table, spec, "overlay")
-        blueprint = _blueprint(table, spec, options, Topology({me: []}), groups, folder)
+        groups, late_groups = _groups_of_comers(table.table("groups"), me, bool(contacts))
+        blueprint = _changing_blueprint(table, overlay_table, overlay, me, groups, folder)
     else:
         if contacts or always_new:
             raise ConfigError(
@@ -152,10 +149,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
                 f"in cluster.peers, or choose an overlay that nodes join ({', '.join(CHANGING)})"
             )
         nodes = sorted([me, *peers])
-        topology = _topology(overlay_table, overlay, nodes)
-        groups = _groups(groups_table, nodes)
-        spec = find_overlay("static_graph")
-        blueprint = _blueprint(table, spec, spec.settings({}), topology, groups, folder)
+        groups = _groups(table.table("groups"), nodes)
+        blueprint = _fixed_blueprint(table, overlay_table, overlay, nodes, groups, folder)
     cluster_table.finish()
     trace_table = table.table("trace")
     trace = folder / trace_table.text("path") if trace_table.has("path") else None
@@ -169,22 +164,22 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     limits = _limits(table.table("limits"))
     table.finish()
     config = NodeConfig(
-        folder,
-        me,
-        name,
-        listen,
-        advertise,
-        cluster,
-        peers,
-        blueprint,
-        overlay,
-        storage,
-        trace,
-        level,
-        limits,
-        always_new,
-        contacts,
-        late_groups,
+        folder=folder,
+        node=me,
+        name=name,
+        listen=listen,
+        advertise=advertise,
+        cluster=cluster,
+        peers=peers,
+        blueprint=blueprint,
+        overlay=overlay,
+        storage=storage,
+        trace=trace,
+        trace_level=level,
+        limits=limits,
+        always_new=always_new,
+        contacts=contacts,
+        late_groups=late_groups,
     )
     _check_buildable(config, table)
     return config
@@ -304,6 +299,29 @@ def _groups_of_comers(table: Table, me: NodeId, late: bool) -> tuple[Groups, lis
 def _check_not_empty(members: dict[str, list[NodeId]], table: Table) -> None:
     if not members:
         raise ConfigError(f"{table.where}: groups: expected at least one, such as all = '*'")
+
+
+def _changing_blueprint(
+    table: Table, overlay_table: Table, kind: str, me: NodeId, groups: Groups, folder: Path
+) -> Blueprint:
+    """Nobody is known at first but the node itself."""
+    spec = find_overlay(kind)
+    options = _settings(overlay_table, spec, "overlay")
+    return _blueprint(table, spec, options, Topology({me: []}), groups, folder)
+
+
+def _fixed_blueprint(
+    table: Table,
+    overlay_table: Table,
+    kind: str,
+    nodes: list[NodeId],
+    groups: Groups,
+    folder: Path,
+) -> Blueprint:
+    """The graph of all nodes, for ever."""
+    spec = find_overlay("static_graph")
+    topology = _topology(overlay_table, kind, nodes)
+    return _blueprint(table, spec, spec.settings({}), topology, groups, folder)
 
 
 def _blueprint(

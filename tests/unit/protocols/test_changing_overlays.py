@@ -8,6 +8,7 @@ from causalcast.core import NodeId
 from causalcast.parts.safe_links import SafeLinkMulticast
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.steps import DUPLICATE
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.safe_parts import Parts
 from causalcast.swarm.trial import Trial, try_run
@@ -146,3 +147,21 @@ def test_a_silent_neighbour_is_given_up_before_memory_is_full(protocol: str) -> 
     trial, _ = parts_after(run)
     assert not trial.problems
     assert trial.fired["note.safe_links.given_up"] > 0
+
+
+def test_the_tree_of_a_root_settles_though_everybody_sends() -> None:
+    """Beacons shape it, messages do not pull at it: payloads hardly ever come twice any more."""
+
+    def doubled(tree: str) -> float:
+        publish = {"count": 100, "interval_ms": 50}
+        options = {"tree": tree, "beacon_every": 500}
+        run = changing_run("cptcast", options, 60, publish, [], 6000)
+        run.recorder.wants[DUPLICATE] = run.simulation.out.tells_duplicates = True
+        run.run()
+        rows = run.result().events.to_pylist()
+        first = sorted(row["at_us"] for row in rows if row["kind"] == "publish")[40]
+        late = {row["message"] for row in rows if row["kind"] == "publish" and row["at_us"] > first}
+        kinds = [row["kind"] for row in rows if row["message"] in late]
+        return kinds.count("duplicate") / kinds.count("deliver")
+
+    assert doubled("root") < 0.1 < doubled("shared")

@@ -6,15 +6,19 @@ becomes of it.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
+import ssl
+from collections.abc import Coroutine
 from typing import Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime import durable_entry
+from causalcast.runtime.address_book import Address
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -24,9 +28,11 @@ from causalcast.runtime.durable_entry import (
     Started,
     count,
 )
-from causalcast.runtime.greeting import first_greeting
+from causalcast.runtime.enrolment import grant
+from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.held_steps import HeldStep
-from causalcast.runtime.introductions import Addresses, take_in, who_is_at
+from causalcast.runtime.identity import Passport
+from causalcast.runtime.introductions import Addresses, greeting_at, take_in, who_is_at
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -41,11 +47,13 @@ from causalcast.runtime.node_trace import (
 )
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
+from causalcast.runtime.tls import Tls, objection_to
 
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
@@ -71,15 +79,16 @@ class Host(SteppingHost):
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
-        self._entering: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # beside the steps; cancelled at the end
 
     # Life
 
     async def start(self) -> None:
         """Read what an earlier life left, listen, and start the stack."""
+        tls = self._open_identity()
         memory = self._remember()
         self.starts = memory.starts + 1
-        self.links = self._make_links()
+        self.links = self._make_links(tls)
         try:
             self.trace = open_log(self.config)
             if self.trace is not None:
@@ -94,7 +103,9 @@ class Host(SteppingHost):
                 raise self.failure
             await self.links.listen()  # only now: no link may come up before the stack is ready
             if self.config.contacts:
-                self._entering = self.loop.create_task(self._stay_linked())
+                self._beside(self._stay_linked())
+            if tls is not None:
+                self._beside(self._watch_keys(tls))
         except OSError as error:
             self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
@@ -102,7 +113,22 @@ class Host(SteppingHost):
             self._give_up()
             raise
 
-    def _make_links(self) -> TcpLinks:
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _open_identity(self) -> Tls | None:
+        security = self.config.security
+        if not security.tls:
+            return None
+        tls = Tls(security.identity, self.config.cluster, security.authority)
+        objection = objection_to(tls.identity.passport, self.me)
+        if objection:
+            raise ConfigError(f"{security.identity}: {objection}")
+        return tls
+
+    def _make_links(self, tls: Tls | None) -> TcpLinks:
         config = self.config
         greeting = first_greeting(
             config.cluster,
@@ -118,6 +144,7 @@ class Host(SteppingHost):
             self,
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
+            tls,
         )
 
     async def stop(self) -> None:
@@ -179,8 +206,8 @@ class Host(SteppingHost):
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._entering is not None:
-            self._entering.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self.journal is not None:
             self.journal.close()
         else:
@@ -261,7 +288,9 @@ class Host(SteppingHost):
             if address in (self.config.listen, self.config.advertise):
                 continue
             try:
-                contact = await who_is_at(address, self.links.greeting, DIAL_TIMEOUT)
+                contact = await who_is_at(
+                    address, self.links.greeting, DIAL_TIMEOUT, self._client_context()
+                )
             except (OSError, TimeoutError) as error:
                 log.warning("the contact at %s does not answer: %s", address, error)
             except NodeError as error:
@@ -273,6 +302,34 @@ class Host(SteppingHost):
                 log.info("joining through node %s at %s", contact, address)
                 self.step(lambda: self.stack.join(contact, self.out))  # noqa: B023 - at once
                 return
+
+    def _client_context(self) -> ssl.SSLContext | None:
+        return None if self.links.tls is None else self.links.tls.client
+
+    # Keys
+
+    async def _watch_keys(self, tls: Tls) -> None:
+        """Use a new identity as soon as it is there, and act on new revocations."""
+        while not self.stopped.is_set():
+            await asyncio.sleep(LOOK_AT_KEYS_EVERY)
+            if tls.refresh():
+                self.links.cut_off_revoked()
+                self.revoked()
+
+    def revoked(self) -> None:
+        """Tell the neighbours of a newer list of revocations: each tells its own."""
+        for peer in self.links.current_peers():
+            address = self.book.find(peer)
+            if address is not None:
+                self._beside(self._tell_revocations(address))
+
+    async def _tell_revocations(self, address: Address) -> None:
+        with contextlib.suppress(OSError, TimeoutError, NodeError):
+            await greeting_at(address, self.links.greeting, DIAL_TIMEOUT, self._client_context())
+
+    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
+        """Give somebody who came with a token an identity, where this node may."""
+        return grant(self.config.security.authority, passport, greeting)
 
     # What the application does
 
@@ -423,7 +480,7 @@ class Host(SteppingHost):
             if not link.current:  # a frame before it ended the link
                 return
             if isinstance(message, Addresses):
-                take_in(message, self.book)
+                take_in(message, self.book, self.links.tls is not None)
                 continue
             if self.wants[RECEIVE]:
                 about = self.codec.describe(message, len(data))

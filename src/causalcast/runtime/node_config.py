@@ -2,7 +2,8 @@
 
 [node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path                      [trace] path, level               [limits]  [security] tls
+[storage] path                      [trace] path, level               [limits]
+[security] tls, identity, authority
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -23,6 +24,7 @@ from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.address_book import Address
+from causalcast.runtime.identity import Identity
 from causalcast.runtime.tcp import DEFAULT_SEND_BUFFER
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
@@ -47,6 +49,15 @@ class Limits:
     compact_bytes: int = 64 << 20  # a journal of this size is replaced by a snapshot
 
 
+@dataclass(frozen=True)
+class Security:
+    """How a node shows who it is, and knows who others are."""
+
+    tls: bool = True
+    identity: Path = Path("identity")  # a folder of `causalcast keys`
+    authority: Path | None = None  # this node gives identities to those who have a token
+
+
 @dataclass
 class NodeConfig:
     """Everything a node must know to start."""
@@ -64,6 +75,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    security: Security = field(default_factory=Security)
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -121,8 +133,9 @@ def _fact(value: object) -> str:
 
 
 def _read(table: Table, folder: Path) -> NodeConfig:
+    security = _security(table.table("security"), folder)
     node_table = table.table("node")
-    me, always_new = _own_id(node_table)
+    me, always_new = _own_id(node_table, security)
     name = node_table.text("name", f"node-{me}")
     listen = _address(node_table, "listen", node_table.text("listen"))
     advertise = listen
@@ -133,7 +146,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     cluster = cluster_table.text("name", "causalcast")
     peers = _peers(cluster_table, me)
     contacts = _contacts(cluster_table)
-    _check_security(table, [listen, advertise, *contacts, *peers.values()])
+    if not security.tls:
+        _check_private(table, [listen, advertise, *contacts, *peers.values()])
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
@@ -177,6 +191,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        security=security,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
@@ -185,11 +200,15 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     return config
 
 
-def _own_id(table: Table) -> tuple[NodeId, bool]:
+def _own_id(table: Table, security: Security) -> tuple[NodeId, bool]:
     """The id of this life, and whether it is a new one each time."""
     given = table.anything("id")
     if given == NEW:
-        return NodeId(random.SystemRandom().randrange(1, NODE_LIMIT)), True
+        first, last = 1, NODE_LIMIT - 1
+        if security.tls:
+            passport = Identity.read(security.identity).passport
+            first, last = passport.first, passport.last
+        return NodeId(random.SystemRandom().randint(first, last)), True
     if given is None:
         raise ConfigError(f"{table.where}: key 'node.id' is missing")
     if type(given) is not int or not 0 <= given < NODE_LIMIT:
@@ -225,16 +244,26 @@ def _contacts(table: Table) -> list[Address]:
     ]
 
 
-def _check_security(table: Table, addresses: list[Address]) -> None:
-    security = table.table("security")
-    if security.flag("tls", False):
-        raise security.wrong("tls", True, "false: TLS is not built yet, it comes later")
-    security.finish()
+def _security(table: Table, folder: Path) -> Security:
+    tls = table.flag("tls", True)
+    for key in ("identity", "authority"):
+        if table.has(key) and not tls:
+            raise table.wrong("tls", False, f"true, because there is {key!r}")
+    security = Security(
+        tls=tls,
+        identity=folder / table.text("identity", "identity"),
+        authority=folder / table.text("authority") if table.has("authority") else None,
+    )
+    table.finish()
+    return security
+
+
+def _check_private(table: Table, addresses: list[Address]) -> None:
     for address in addresses:
         if not address.is_loopback():
             raise ConfigError(
-                f"{table.where}: {address} can be reached by others, and without TLS only "
-                "loopback addresses (127.0.0.1) are allowed"
+                f"{table.where}: {address} can be reached by others, and without TLS "
+                "(security.tls = false) only loopback addresses (127.0.0.1) are allowed"
             )
 
 

@@ -29,6 +29,8 @@ path = "data"
 [trace]
 path = "trace"
 level = "deliveries"
+[security]
+tls = false
 """
 
 
@@ -69,7 +71,13 @@ def test_a_whole_file_is_understood() -> None:
         ("repeat_after", "repeat_afer", "protocol.repeat_afer: no option"),
         ('repeat_after = "100ms"', 'spread = "direct"', "spread = 'direct' needs everybody"),
         ('"deliveries"', '"everything"', "trace.level = 'everything': expected one of"),
-        ("[storage]", "[security]\ntls = true\n[storage]", "TLS is not built yet"),
+        ("tls = false", "tls = 1", "security.tls = 1: expected true or false"),
+        ("tls = false", "tsl = false", "unknown key 'security.tsl'; did you mean 'tls'?"),
+        (
+            "tls = false",
+            "tls = false\nidentity = 'x'",
+            "expected true, because there is 'identity'",
+        ),
         ("[storage]", "[limits]\nbody_bytes = 0\n[storage]", "limits.body_bytes = 0: expected"),
         ("peers =", "contact = '127.0.0.1:1'\npeers =", "overlay.kind = 'edges' is fixed: list"),
         ("id = 3", "id = 'new'", "overlay.kind = 'edges' is fixed: list"),
@@ -122,6 +130,8 @@ active_view = 4
 [groups]
 all = "*"
 few = [1, 2]
+[security]
+tls = false
 """
 
 

@@ -434,7 +434,10 @@ class Host(SteppingHost):
 
     def link_counts(self) -> dict[str, int]:
         """What went wrong on links, by kind."""
-        return dict(self.links.counts)
+        counts = dict(self.links.counts)
+        if self.links.strangers.turned_away:
+            counts["turned_away"] = self.links.strangers.turned_away
+        return counts
 
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""

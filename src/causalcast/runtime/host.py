@@ -19,6 +19,7 @@ from causalcast.core.outbox import Record
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import Address
+from causalcast.runtime.admission import Admission
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -45,6 +46,7 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.signatures import Signatures
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.tls import Tls, objection_to
@@ -71,8 +73,13 @@ class Host(SteppingHost):
             self.me,
             config.cluster,
             self.blueprint.protocol.name,
-            self.codec.digest(self.blueprint.groups.names),  # their order numbers the groups
+            # The order of groups numbers them; what was not signed cannot be delivered as signed.
+            self.codec.digest(
+                self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
+            ),
         )
+        self._admission: Admission
+        self._signatures: Signatures | None = None
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
@@ -88,6 +95,7 @@ class Host(SteppingHost):
         tls = self._open_identity()
         memory = self._remember()
         self.starts = memory.starts + 1
+        self._make_admission(tls)
         self.links = self._make_links(tls)
         try:
             self.trace = open_log(self.config)
@@ -127,6 +135,20 @@ class Host(SteppingHost):
         if objection:
             raise ConfigError(f"{security.identity}: {objection}")
         return tls
+
+    def _make_admission(self, tls: Tls | None) -> None:
+        config = self.config
+        if config.security.sign:
+            assert tls is not None
+            self._signatures = Signatures(tls)
+        self._admission = Admission(
+            self.me,
+            self.blueprint.groups,
+            None if config.is_changing() else list(self.blueprint.topology.neighbours),
+            config.rights,
+            lambda: self._published,
+            self._signatures,
+        )
 
     def _make_links(self, tls: Tls | None) -> TcpLinks:
         config = self.config
@@ -340,12 +362,18 @@ class Host(SteppingHost):
                 f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
                 "accepted ([limits] body_bytes)"
             )
+        if not self.config.rights.may_publish(self.me, group):
+            raise NodeError(f"no right to publish to {self._name_of(group)}")
         while self._is_overloaded():
             self.relief.clear()
             await self.relief.wait()
         self.check_alive()
         self._published += 1
-        publication = Publication(message_id(self.me, self._published), group, body)
+        message = message_id(self.me, self._published)
+        signed = body
+        if self._signatures is not None:
+            signed = self._signatures.sign(message, group, body)
+        publication = Publication(message, group, signed)
         durable: asyncio.Future[None] = self.loop.create_future()
         self._publishing[durable] = None
         self.start_step()
@@ -362,9 +390,14 @@ class Host(SteppingHost):
             await asyncio.sleep(0)  # nothing made it wait: let frames leave
         return publication.id
 
+    def _name_of(self, group: GroupId) -> str:
+        return repr(self.blueprint.groups.names[group])
+
     def join_group(self, group: GroupId) -> None:
         """Become a member of `group`."""
         self.check_alive()
+        if not self.config.rights.may_subscribe(self.me, group):
+            raise NodeError(f"no right to be a member of {self._name_of(group)}")
         self.start_step()
         self.later(self.add_row, self.at_us, JOIN, -1, group)
         self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
@@ -485,6 +518,10 @@ class Host(SteppingHost):
             if isinstance(message, Addresses):
                 take_in(message, self.book, self.links.tls is not None)
                 continue
+            if type(message) in self.codec.carrying:
+                self._admission.check(self.codec.publications(message))
+            if self._admission.looks_at_members:
+                self._admission.check_members(peer, message)
             if self.wants[RECEIVE]:
                 about = self.codec.describe(message, len(data))
                 self.later(self.add_row, *self.row_about(RECEIVE, peer, about))

@@ -90,10 +90,20 @@ def newcomers_toml(
         f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
         f'[detector]\nkind = "{facts["detector"]}"\n\n'
         f"[groups]\n{mine}\n"
-        f"[security]\ntls = {'true' if tls else 'false'}\n\n"
+        f"[security]\ntls = {json.dumps(tls)}\n"
+        f"{'sign = true' if 'sign' in facts else ''}\n\n{_rights(facts)}"
         '[storage]\npath = "data"\n\n'
         f'[trace]\npath = "trace"\nlevel = "{trace_level}"\n'
     )
+
+
+def _rights(facts: dict[str, str]) -> str:
+    """The tables [rights.GROUP] that all nodes have."""
+    tables: dict[str, str] = {}
+    for kind, groups in json.loads(facts.get("rights", "{}")).items():
+        for name, nodes in groups.items():
+            tables[name] = tables.get(name, "") + f"{kind} = {nodes}\n"
+    return "".join(f"[rights.{toml_key(name)}]\n{text}\n" for name, text in tables.items())
 
 
 def _options(spec: LayerSpec, settings: dict[str, Any]) -> str:

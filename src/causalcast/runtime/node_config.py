@@ -3,7 +3,7 @@
 [node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
 [storage] path                      [trace] path, level               [limits]
-[security] tls, identity, authority
+[security] tls, identity, authority, sign                              [rights.GROUP] publish, …
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -25,6 +25,7 @@ from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.address_book import Address
 from causalcast.runtime.identity import Identity
+from causalcast.runtime.rights import Rights
 from causalcast.runtime.tcp import DEFAULT_SEND_BUFFER
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
@@ -56,6 +57,7 @@ class Security:
     tls: bool = True
     identity: Path = Path("identity")  # a folder of `causalcast keys`
     authority: Path | None = None  # this node gives identities to those who have a token
+    sign: bool = False  # origins sign what they publish
 
 
 @dataclass
@@ -76,6 +78,7 @@ class NodeConfig:
     trace_level: str
     limits: Limits = field(default_factory=Limits)
     security: Security = field(default_factory=Security)
+    rights: Rights = field(default_factory=Rights)
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -99,6 +102,11 @@ class NodeConfig:
             "overlay": blueprint.overlay.name,
             "detector": blueprint.detector.name,
         }
+        if self.security.sign:
+            facts["sign"] = "true"
+        rights = self.rights.facts(blueprint.groups.names)
+        if rights:
+            facts["rights"] = _fact(rights)
         if self.is_changing():
             facts["overlay options"] = _fact(blueprint.overlay_options)
             facts["groups"] = _fact(blueprint.groups.names)
@@ -176,6 +184,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
+    rights = Rights.read(table.table("rights"), groups)
+    rights.check_members(groups, table.where)
     table.finish()
     config = NodeConfig(
         folder=folder,
@@ -192,6 +202,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace_level=level,
         limits=limits,
         security=security,
+        rights=rights,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
@@ -246,13 +257,14 @@ def _contacts(table: Table) -> list[Address]:
 
 def _security(table: Table, folder: Path) -> Security:
     tls = table.flag("tls", True)
-    for key in ("identity", "authority"):
+    for key in ("identity", "authority", "sign"):
         if table.has(key) and not tls:
             raise table.wrong("tls", False, f"true, because there is {key!r}")
     security = Security(
         tls=tls,
         identity=folder / table.text("identity", "identity"),
         authority=folder / table.text("authority") if table.has("authority") else None,
+        sign=table.flag("sign", False),
     )
     table.finish()
     return security

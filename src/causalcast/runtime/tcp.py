@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import msgspec
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
-from causalcast.errors import CausalcastError, WireError
+from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
 from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
@@ -584,6 +584,8 @@ class TcpLinks:
     def nonsense(self, connection: Connection, error: WireError) -> None:
         """A peer sent what is no message: that link is closed, the node goes on."""
         kind = "bad_frames" if connection.current else "bad_greetings"
+        if isinstance(error, Rejected):
+            kind = f"rejected_{error.kind}"
         self.counts[kind] += 1
         log.warning("closing the link to %s: %s", connection.where(), error)
         connection.abort()

@@ -12,6 +12,7 @@ from loopback_nodes import Neighbourhood, links, take, until
 from causalcast import Node
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Message, Publication
+from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
 from causalcast.parts.member_lists import Joined
 from causalcast.protocols.naive_flood import Copy
@@ -230,5 +231,36 @@ def test_a_relay_cannot_change_or_make_up_what_is_signed(tmp_path: Path, forge: 
                 assert await take(one.group("all"), 1) == [b"body"]
         finally:
             await one.stop()
+
+    asyncio.run(story())
+
+
+# Too much of something
+
+
+def test_who_floods_with_control_messages_is_read_slowly(tmp_path: Path) -> None:
+    """Five thousand beats at once: the link stays, its reading pauses, others are not held up."""
+    more = '[limits]\ncontrol_per_second = 100\n[detector]\nkind = "heartbeat"\n'
+    town = Neighbourhood(tmp_path, 3, "naive_flood", more=more, tls=True)
+
+    async def story() -> None:
+        one, two = town.node(1), town.node(2)
+        await one.start()
+        await two.start()
+        try:
+            await until(lambda: links(one) == [2])
+            async with Liar(town, one) as liar:
+                await until(lambda: 3 in links(one))
+                for _ in range(5000):
+                    liar.say(Beat())
+                await until(lambda: one.status()["trouble"].get("slowed_down", 0) == 1)
+                await two.group("all").publish(b"meanwhile")
+                assert await take(one.group("all"), 1) == [b"meanwhile"]
+                liar.say(Copy(publication(3, 1, body=b"too fast")))
+                await asyncio.sleep(0.2)
+                assert one.status()["delivered"] == {"all": 1} and 3 in links(one)
+        finally:
+            await one.stop()
+            await two.stop()
 
     asyncio.run(story())

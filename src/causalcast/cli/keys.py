@@ -25,14 +25,16 @@ def add_to(subparsers: Any) -> None:
     commands: Any = keys.add_subparsers(metavar="WHAT", required=True)
     init = _add(commands, "init", "make the authority of a new cluster", run_init)
     init.add_argument("--cluster", required=True, help="its name, as in the TOML of its nodes")
-    init.add_argument("--days", type=int, default=AUTHORITY_DAYS, help="how long it is believed")
+    init.add_argument(
+        "--days", type=_duration, default=AUTHORITY_DAYS, help="how long it is believed"
+    )
     node = _add(commands, "node", "make the identity of a node", run_node)
     node.add_argument("--id", required=True, help="3, or 100-199 for a node whose id is new")
     node.add_argument("--out", type=Path, required=True, help="the folder of the identity")
-    node.add_argument("--days", type=float, default=NODE_DAYS, help="how long it is believed")
+    node.add_argument("--days", type=_duration, default=NODE_DAYS, help="how long it is believed")
     token = _add(commands, "token", "make a token with which one newcomer may join", run_token)
     token.add_argument("--id", default=f"1-{NODE_LIMIT - 1}", help="who it may be (default: any)")
-    token.add_argument("--minutes", type=float, default=60.0, help="how long it can be used")
+    token.add_argument("--minutes", type=_duration, default=60.0, help="how long it can be used")
     enrolled = commands.add_parser("enrol", help="get an identity with a token, at a running node")
     enrolled.add_argument("contact", metavar="ADDRESS", help="of the node that has the authority")
     enrolled.add_argument("--token", required=True, help="of `causalcast keys token`")
@@ -41,14 +43,16 @@ def add_to(subparsers: Any) -> None:
     enrolled.set_defaults(run=run_enrol)
     rotate = _add(commands, "rotate", "give a node a new key; the old one is revoked", run_rotate)
     rotate.add_argument("--identity", type=Path, required=True, help="the folder of the identity")
-    rotate.add_argument("--days", type=float, default=NODE_DAYS, help="how long it is believed")
+    rotate.add_argument("--days", type=_duration, default=NODE_DAYS, help="how long it is believed")
     rotate.add_argument("--keep-old", action="store_true", help="do not revoke the old one")
     revoke = _add(commands, "revoke", "let nobody believe a node any more", run_revoke)
     chosen = revoke.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--id", type=int, help="the node: all its certificates")
     chosen.add_argument("--serial", type=int, help="one certificate or token, see `keys list`")
     renew = _add(commands, "renew", "give the authority a new key beside the old", run_renew)
-    renew.add_argument("--days", type=int, default=AUTHORITY_DAYS, help="how long it is believed")
+    renew.add_argument(
+        "--days", type=_duration, default=AUTHORITY_DAYS, help="how long it is believed"
+    )
     renew.add_argument("--finish", action="store_true", help="believe the old one no longer")
     _add(commands, "list", "what was given out, used and revoked", run_list)
 
@@ -171,6 +175,13 @@ def run_list(options: argparse.Namespace) -> int:
         until = datetime.fromtimestamp(line["until"], UTC).date()
         print(f"{line['for']:>4} {ids:<14} until {until}  {line['state']:<14} {line['serial']}")
     return 0
+
+
+def _duration(text: str) -> float:
+    given = float(text)
+    if not 0 < given < 1e5:
+        raise ValueError(text)
+    return given
 
 
 def _ids(text: str) -> tuple[int, int]:

@@ -68,7 +68,7 @@ class Authority:
     # Its own life
 
     @staticmethod
-    def found(folder: Path, cluster: str, days: int = AUTHORITY_DAYS) -> "Authority":
+    def found(folder: Path, cluster: str, days: float = AUTHORITY_DAYS) -> "Authority":
         """Make the authority of a new cluster in a new folder."""
         if (folder / AUTHORITY_KEY).exists():
             raise ConfigError(f"{folder}: there is an authority already")
@@ -89,7 +89,7 @@ class Authority:
         names = certificates[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return Authority(folder, str(names[0].value), key, certificates)
 
-    def renew(self, days: int = AUTHORITY_DAYS) -> None:
+    def renew(self, days: float = AUTHORITY_DAYS) -> None:
         """Take a new key. The earlier ones stay believed until `forget_earlier`.
 
         Nodes need the new `authority.pem` before they meet the first certificate of the new key.
@@ -279,7 +279,7 @@ def _is_of(line: dict[str, Any], node: int) -> bool:
     return bool(line["for"] == NODE and first <= node <= last)
 
 
-def _own_certificate(cluster: str, key: Ed25519PrivateKey, days: int) -> x509.Certificate:
+def _own_certificate(cluster: str, key: Ed25519PrivateKey, days: float) -> x509.Certificate:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()

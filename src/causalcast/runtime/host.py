@@ -16,6 +16,7 @@ from typing import Final
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
+from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.address_book import Address
@@ -167,6 +168,7 @@ class Host(SteppingHost):
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
             tls,
+            config.limits.control_per_second,
         )
 
     async def stop(self) -> None:
@@ -511,8 +513,11 @@ class Host(SteppingHost):
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
         peer, out, receive, decode = link.peer, self.out, self.stack.receive, self.codec.decode
+        control = 0
         for data in frames:
             layer, message = decode(data)
+            if layer != MULTICAST:
+                control += 1
             if not link.current:  # a frame before it ended the link
                 return
             if isinstance(message, Addresses):
@@ -531,6 +536,10 @@ class Host(SteppingHost):
             except Exception as error:  # a bug in a protocol stops this node and nobody else
                 self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
                 return
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)

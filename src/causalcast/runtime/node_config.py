@@ -48,6 +48,8 @@ class Limits:
     held_bytes: int = 8 << 20  # entries on their way to the disk
     inbox_bytes: int = 8 << 20  # bodies in memory that the application has not taken
     compact_bytes: int = 64 << 20  # a journal of this size is replaced by a snapshot
+    # Messages of overlay and detector that a peer may send; beyond it, it is read more slowly.
+    control_per_second: int = 1000
 
 
 @dataclass(frozen=True)

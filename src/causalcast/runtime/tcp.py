@@ -23,6 +23,7 @@ import msgspec
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
+from causalcast.runtime.allowance import Allowance
 from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.identity import JOIN, Passport
@@ -78,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self.gone = False
         self.passport: Passport | None = None  # who it is at the other end, over TLS
         self.introduced = Introduced()
+        self.control = Allowance(links.control_per_second, 2 * links.control_per_second)
         self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
         self._links = links
         self._transport: asyncio.Transport | None = None
@@ -163,6 +165,17 @@ class Connection(asyncio.BufferedProtocol):
         self._forget_patience()
         self._reader.limit = self._links.max_frame
 
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while: the peer sends too much of something."""
+        assert self._transport is not None
+        self._links.counts["slowed_down"] += 1
+        self._transport.pause_reading()
+        self._links.loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
         self.flush()
@@ -223,8 +236,10 @@ class TcpLinks:
         max_frame: int,
         send_buffer: int = DEFAULT_SEND_BUFFER,
         tls: Tls | None = None,
+        control_per_second: int = 1000,
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.control_per_second = control_per_second
         self.tls = tls
         self.strangers = Strangers()
         self.events = events

@@ -21,7 +21,14 @@ from causalcast.errors import NodeError, WireError
 from causalcast.runtime.address_book import Address
 from causalcast.runtime.authority import Authority
 from causalcast.runtime.greeting import Greeting, first_greeting
-from causalcast.runtime.identity import REVOKED, Identity, Passport, is_signed_by
+from causalcast.runtime.identity import (
+    REVOKED,
+    UNREADABLE,
+    Identity,
+    Passport,
+    is_signed_by,
+    read_certificate,
+)
 from causalcast.runtime.introductions import greeting_at
 from causalcast.runtime.join_token import read_token
 from causalcast.runtime.revocations import Revocations
@@ -37,10 +44,10 @@ def grant(authority: Path | None, ticket: Passport, greeting: Greeting) -> bytes
         )
     try:
         request = x509.load_der_x509_csr(greeting.certificate)
-    except ValueError as error:
+        key, is_theirs = request.public_key(), request.is_signature_valid
+    except UNREADABLE as error:
         raise WireError(f"no request for a certificate: {error}") from None
-    key = request.public_key()
-    if not request.is_signature_valid or not isinstance(key, Ed25519PublicKey):
+    if not is_theirs or not isinstance(key, Ed25519PublicKey):
         raise WireError("a request for a certificate that its own key did not sign")
     certificate = Authority.open(authority).redeem(ticket, greeting.node, key)
     return certificate.public_bytes(Encoding.DER)
@@ -70,7 +77,10 @@ async def enrol(contact: Address, token: str, home: Callable[[int], Path], withi
     theirs = await greeting_at(contact, mine, within, client_context(ticket))
     if not theirs.certificate:
         raise NodeError(f"the node at {contact} gives no identity: {theirs.refusal}")
-    certificate = x509.load_der_x509_certificate(theirs.certificate)
+    try:
+        certificate = read_certificate(theirs.certificate)
+    except WireError as error:
+        raise NodeError(f"the node at {contact} gave {error}") from None
     if not is_signed_by(certificate, ticket.authorities):
         raise NodeError(f"the node at {contact} gave a certificate that its authority did not sign")
     folder = home(node)

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -28,6 +28,16 @@ CERTIFICATE: Final = "certificate.pem"
 KEY: Final = "key.pem"
 AUTHORITY: Final = "authority.pem"
 REVOKED: Final = "revoked.pem"
+
+# Everything that certificates, lists and requests made up by somebody else can raise when read.
+UNREADABLE: Final = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 
 NODE: Final = "node"
 JOIN: Final = "join"
@@ -55,7 +65,7 @@ class Passport:
             passport = Passport(
                 unquote(cluster), purpose, int(first), int(last or first), certificate.serial_number
             )
-        except (x509.ExtensionNotFound, ValueError):
+        except UNREADABLE:
             raise WireError("the certificate does not name a node of causalcast") from None
         if purpose not in (NODE, JOIN) or not uri.startswith(_SCHEME):
             raise WireError(f"the certificate is for {uri!r}, which is nothing of causalcast")
@@ -126,16 +136,24 @@ def is_signed_by(certificate: x509.Certificate, authorities: list[x509.Certifica
         try:
             certificate.verify_directly_issued_by(authority)
             return True
-        except (ValueError, TypeError, InvalidSignature):
+        except (*UNREADABLE, TypeError, InvalidSignature):
             continue
     return False
+
+
+def read_certificate(der: bytes) -> x509.Certificate:
+    """A certificate that somebody else sent; WireError if it is none."""
+    try:
+        return x509.load_der_x509_certificate(der)
+    except UNREADABLE as error:
+        raise WireError(f"no certificate: {error}") from None
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
     """All certificates of a PEM file; at least one."""
     try:
         return x509.load_pem_x509_certificates(_bytes_of(path))
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ConfigError(f"{path}: no certificate in PEM form ({error})") from None
 
 
@@ -183,7 +201,10 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
 
 def public_key_of(certificate: x509.Certificate) -> Ed25519PublicKey:
     """The key of a certificate; WireError if it is of another kind."""
-    key = certificate.public_key()
+    try:
+        key = certificate.public_key()
+    except UNREADABLE:
+        key = None
     if not isinstance(key, Ed25519PublicKey):
         raise WireError("the certificate's key is not an Ed25519 key")
     return key

@@ -10,14 +10,13 @@ import ssl
 from typing import Final
 
 import msgspec
-from cryptography import x509
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.errors import NodeError, WireError
 from causalcast.runtime.address_book import Address, AddressBook
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
-from causalcast.runtime.identity import Passport
+from causalcast.runtime.identity import Passport, read_certificate
 from causalcast.runtime.tls import objection_to
 from causalcast.wire.framing import LENGTH_BYTES, frame
 
@@ -82,7 +81,7 @@ async def who_is_at(
 
 def _check_passport(writer: asyncio.StreamWriter, greeting: Greeting) -> None:
     shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    objection = objection_to(Passport.of(x509.load_der_x509_certificate(shown)), greeting.node)
+    objection = objection_to(Passport.of(read_certificate(shown)), greeting.node)
     if objection:
         raise WireError(objection)
 

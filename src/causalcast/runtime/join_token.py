@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from causalcast.errors import ConfigError, WireError
 from causalcast.runtime.authority import Authority
-from causalcast.runtime.identity import JOIN, Identity, Passport
+from causalcast.runtime.identity import JOIN, Identity, Passport, read_certificate
 
 _PREFIX: Final = "cctoken1-"
 
@@ -48,8 +47,8 @@ def read_token(text: str, folder: Path) -> Identity:
         data = text.strip().removeprefix(_PREFIX)
         packed = base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
         token = msgspec.msgpack.decode(packed, type=_Token)
-        certificate = x509.load_der_x509_certificate(token.certificate)
-        authorities = [x509.load_der_x509_certificate(one) for one in token.authorities]
+        certificate = read_certificate(token.certificate)
+        authorities = [read_certificate(one) for one in token.authorities]
         key = Ed25519PrivateKey.from_private_bytes(token.key)
         passport = Passport.of(certificate)
         if passport.purpose != JOIN:

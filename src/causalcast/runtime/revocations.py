@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from causalcast.errors import ConfigError, WireError
-from causalcast.runtime.identity import write_whole
+from causalcast.runtime.identity import UNREADABLE, write_whole
 
 # A list travels in a greeting, which has at most 64 KiB.
 MOST_BYTES: Final = 48 << 10
@@ -42,7 +42,7 @@ class Revocations:
             signed = x509.load_der_x509_crl(der)
             number = signed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
             serials = frozenset(revoked.serial_number for revoked in signed)
-        except (ValueError, x509.ExtensionNotFound) as error:
+        except UNREADABLE as error:
             raise WireError(f"no list of revocations: {error}") from None
         if not _is_signed(signed, authorities):
             raise WireError("a list of revocations that the authority did not sign")
@@ -58,7 +58,7 @@ class Revocations:
         try:
             der = x509.load_pem_x509_crl(data).public_bytes(serialization.Encoding.DER)
             return Revocations.parse(der, authorities)
-        except (ValueError, WireError) as error:
+        except (*UNREADABLE, WireError) as error:
             raise ConfigError(f"{path}: {error}") from None
 
     def write(self, path: Path) -> None:

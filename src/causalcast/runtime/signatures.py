@@ -11,7 +11,6 @@ a message and members that refuse it could never agree again. The node itself is
 import hashlib
 from typing import Final
 
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -19,7 +18,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
-from causalcast.runtime.identity import NODE, Identity, Passport, is_signed_by, public_key_of
+from causalcast.runtime.identity import (
+    NODE,
+    Identity,
+    Passport,
+    is_signed_by,
+    public_key_of,
+    read_certificate,
+)
 from causalcast.runtime.tls import Tls
 
 SIGNATURE_BYTES: Final = 64
@@ -68,10 +74,7 @@ class Signatures:
     def _holder(self, der: bytes) -> tuple[Passport, Ed25519PublicKey]:
         holder = self._holders.get(der)
         if holder is None:
-            try:
-                certificate = x509.load_der_x509_certificate(der)
-            except ValueError as error:
-                raise WireError(f"no certificate of an origin: {error}") from None
+            certificate = read_certificate(der)
             passport = Passport.of(certificate)
             cluster = self._tls.identity.passport.cluster
             if passport.purpose != NODE or passport.cluster != cluster:

@@ -10,8 +10,6 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
 from causalcast.errors import CausalcastError, ConfigError, WireError
 from causalcast.runtime.identity import (
     AUTHORITY,
@@ -21,6 +19,7 @@ from causalcast.runtime.identity import (
     REVOKED,
     Identity,
     Passport,
+    read_certificate,
 )
 from causalcast.runtime.revocations import Revocations
 
@@ -83,7 +82,7 @@ class Tls:
 
     def read_passport(self, der: bytes) -> Passport:
         """What a certificate says whose chain was checked already."""
-        passport = Passport.of(x509.load_der_x509_certificate(der))
+        passport = Passport.of(read_certificate(der))
         if passport.cluster != self.identity.passport.cluster:
             raise WireError(f"a certificate for cluster {passport.cluster!r}")
         if passport.serial in self.revocations.serials:

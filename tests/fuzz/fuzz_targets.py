@@ -244,9 +244,9 @@ def sense_target(protocol: str) -> Target:
 
 def wire_target(protocol: str) -> Target:
     """Bytes become a message or are refused; a message that was read says the same again."""
-    codec = subject(protocol).codec
 
     def wire(data: bytes) -> None:
+        codec = subject(protocol).codec
         try:
             _, message = codec.decode(data)
         except WireError:

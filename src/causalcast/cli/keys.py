@@ -128,7 +128,7 @@ def run_revoke(options: argparse.Namespace) -> int:
     _tell(
         options,
         {"revoked": serials, "list": number},
-        f"revoked {len(serials)} certificates; list {number} is {options.authority}/revoked.pem. "
+        f"revoked {_counted(len(serials))}; list {number} is {options.authority}/revoked.pem. "
         "A node with this authority tells the others; else put it into any identity folder",
     )
     return 0
@@ -175,6 +175,10 @@ def run_list(options: argparse.Namespace) -> int:
         until = datetime.fromtimestamp(line["until"], UTC).date()
         print(f"{line['for']:>4} {ids:<14} until {until}  {line['state']:<14} {line['serial']}")
     return 0
+
+
+def _counted(certificates: int) -> str:
+    return "1 certificate" if certificates == 1 else f"{certificates} certificates"
 
 
 def _duration(text: str) -> float:

@@ -157,7 +157,10 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     peers = _peers(cluster_table, me)
     contacts = _contacts(cluster_table)
     if not security.tls:
-        _check_private(table, [listen, advertise, *contacts, *peers.values()])
+        places = [("node.listen", listen), ("node.advertise", advertise)]
+        places += [("cluster.contact", contact) for contact in contacts]
+        places += [(f"cluster.peers.{peer}", address) for peer, address in peers.items()]
+        _check_private(table, places)
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
@@ -272,11 +275,11 @@ def _security(table: Table, folder: Path) -> Security:
     return security
 
 
-def _check_private(table: Table, addresses: list[Address]) -> None:
-    for address in addresses:
+def _check_private(table: Table, places: list[tuple[str, Address]]) -> None:
+    for key, address in places:
         if not address.is_loopback():
             raise ConfigError(
-                f"{table.where}: {address} can be reached by others, and without TLS "
+                f"{table.at(key)}: {address} can be reached by others, and without TLS "
                 "(security.tls = false) only loopback addresses (127.0.0.1) are allowed"
             )
 

@@ -59,7 +59,7 @@ def test_a_whole_file_is_understood() -> None:
         ("id = 3", "", "key 'node.id' is missing"),
         ('name = "berlin-1"', "nmae = 'x'", "unknown key 'node.nmae'; did you mean 'name'?"),
         ("127.0.0.1:7403", "7403", "node.listen = '7403': expected host:port"),
-        ("127.0.0.1:7403", "10.0.0.1:7403", "10.0.0.1:7403 can be reached by others"),
+        ("127.0.0.1:7403", "10.0.0.1:7403", "node.toml:5: 10.0.0.1:7403 can be reached by others"),
         ("127.0.0.1:7401", "example.org:1", "example.org:1 can be reached by others"),
         ("1 = ", "one = ", "cluster.peers.one = '127.0.0.1:7401': expected node ids"),
         ("[[1, 2], [2, 3]]", "[[1, 4]]", "overlay.edges = [1, 4]: expected nodes of this cluster"),
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(before: str, after: str, expected: str) -> None:
     assert before in GOOD
     with pytest.raises(ConfigError) as caught:
         parse(GOOD.replace(before, after, 1))
-    assert str(caught.value).startswith("node.toml: ") or "did you mean" in str(caught.value)
+    assert str(caught.value).startswith("node.toml:") or "did you mean" in str(caught.value)
     assert expected in str(caught.value)
 
 

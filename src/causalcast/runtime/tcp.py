@@ -241,6 +241,7 @@ class TcpLinks:
         self.loop = asyncio.get_running_loop()
         self.control_per_second = control_per_second
         self.tls = tls
+        self.informed: set[NodeId] = set()  # who has our list of revocations
         self.strangers = Strangers()
         self.events = events
         self.max_frame = max_frame
@@ -614,21 +615,24 @@ class TcpLinks:
 
     def _hear_revocations(self, connection: Connection, greeting: Greeting) -> None:
         """A greeting may bring a newer list: whoever is on it is cut off, its bearer too."""
-        if self.tls is None or greeting.revoked in (b"", self.tls.revocations.der):
+        if self.tls is None or not greeting.revoked:
             return
         try:
-            if self.tls.adopt(greeting.revoked):
+            if greeting.revoked != self.tls.revocations.der and self.tls.adopt(greeting.revoked):
                 self.cut_off_revoked()
                 self.events.revoked()
         except WireError as error:
             self.counts["bad_revocations"] += 1
             log.warning("node %s told: %s", greeting.node, error)
+        if greeting.revoked == self.tls.revocations.der:
+            self.informed.add(NodeId(greeting.node))
 
     def cut_off_revoked(self) -> None:
         """Tell the list of revocations from now on, and end the links to those on it."""
         assert self.tls is not None
         revocations = self.tls.revocations
         self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        self.informed.clear()
         for connection in list(self._connections):
             passport = connection.passport
             if passport is not None and passport.serial in revocations.serials:

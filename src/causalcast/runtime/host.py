@@ -479,6 +479,10 @@ class Host(SteppingHost):
             counts["turned_away"] = self.links.strangers.turned_away
         return counts
 
+    def certificate_expires(self) -> int | None:
+        """When the certificate lapses, in seconds since 1970; None without TLS."""
+        return None if self.links.tls is None else self.links.tls.expires()
+
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
         return self.links.current_peers()

@@ -326,7 +326,8 @@ def revocations_target(data: bytes) -> None:
         told = Revocations.parse(data, keys().authority.certificates)
     except WireError:
         return
-    assert told.number == 0 or data == keys().revoked, "a list that nobody signed"
+    known = keys().authority.revocations()
+    assert told.number == 0 or told.serials == known.serials, "a list that nobody signed"
 
 
 def token_target(data: bytes) -> None:

@@ -62,7 +62,8 @@ class Host(SteppingHost):
         self._identity = Identity(
             self.me,
             config.cluster,
-            self.blueprint.protocol.name,
+            # A life that kept nothing must not be taken for one that had nothing to keep.
+            self.blueprint.protocol.name + ("" if config.durable else ", in memory"),
             self.codec.digest(self.blueprint.groups.names),  # their order numbers the groups
         )
         self._published = 0  # the number of the last publication, durable or not
@@ -201,7 +202,7 @@ class Host(SteppingHost):
         self._storage = JournalFile(folder / "journal")
         try:
             memory.take_in(self._storage.found, self.blueprint.groups.groups_of(self.me))
-            memory.check_identity(self._identity, self.blueprint.protocol.restart, folder)
+            memory.check_identity(self._identity, self.config.restart(), folder)
             self._storage.found = []  # it may be large
         except CausalcastError:
             self._storage.close()
@@ -217,7 +218,7 @@ class Host(SteppingHost):
     def _open_journal(self) -> None:
         """Keep a journal where the protocol resumes; else only the mark that this life began."""
         started = durable_entry.encode(Started(self.starts, self._identity))
-        if self.blueprint.protocol.restart == "reborn":
+        if self.config.restart() == "reborn":
             self._storage.append([started])
             return
         self.journal = Journal(

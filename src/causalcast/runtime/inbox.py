@@ -45,6 +45,29 @@ class Inbox:
         self._in_memory = 0  # bytes of bodies that wait here
         self._queues: dict[GroupId, collections.deque[Waiting]] = {}
         self._arrivals: dict[GroupId, asyncio.Event] = {}
+        self._callbacks: dict[GroupId, Callable[[Publication], None]] = {}
+        self._calling: set[GroupId] = set()
+
+    def call(self, group: GroupId, handle: Callable[[Publication], None]) -> None:
+        """Hand deliveries of `group` to `handle` from now on, each in order."""
+        self._callbacks[group] = handle
+        self._call_soon(group)
+
+    def _call_soon(self, group: GroupId) -> None:
+        if group not in self._calling:
+            self._calling.add(group)
+            asyncio.get_running_loop().call_soon(self._call_now, group)
+
+    def _call_now(self, group: GroupId) -> None:
+        self._calling.discard(group)
+        handle = self._callbacks[group]
+        while (publication := self.take(group)) is not None:
+            try:
+                handle(publication)
+            except Exception as error:
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": f"handling {publication!r} failed", "exception": error}
+                )
 
     def add(self, publication: Publication, place: Place | None, index: int) -> None:
         """A delivery became durable."""
@@ -118,3 +141,5 @@ class Inbox:
         event = self._arrivals.get(waiting.group)
         if event is not None:
             event.set()
+        if waiting.group in self._callbacks:
+            self._call_soon(waiting.group)

@@ -11,7 +11,7 @@ Everything here runs in the event loop that opened the node.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -130,6 +130,20 @@ class Group:
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
         message = await self._host.publish(self._group, body)
         return Receipt(self._host, message, self.name)
+
+    def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
+        """Call `callback` with every message from now on, instead of iterating.
+
+        It runs in a turn of the loop of its own, so it may publish. What it returns from is
+        acknowledged; what it fails at is not, and goes to the loop's exception handler.
+        """
+        host, name = self._host, self.name
+
+        def handle(publication: Publication) -> None:
+            callback(ReceivedMessage(host, publication, name))
+            host.acknowledge(publication.id)
+
+        host.inbox.call(self._group, handle)
 
     def __aiter__(self) -> "Group":
         return self

@@ -2,7 +2,7 @@
 
 [node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path                      [trace] path, level               [limits]  [security] tls
+[storage] path, durable             [trace] path, level               [limits]  [security] tls
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -64,6 +64,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -95,6 +96,10 @@ class NodeConfig:
             facts["graph"] = _fact({node: sorted(peers) for node, peers in sorted(graph.items())})
             facts["groups"] = _fact(list(self.founders().items()))
         return facts
+
+    def restart(self) -> str:
+        """What a restart brings back: everything ("resume") or nothing ("reborn")."""
+        return self.blueprint.protocol.restart if self.durable else "reborn"
 
     def control_name(self) -> str:
         """What its control socket is called after: the id, unless that is new in every life."""
@@ -158,6 +163,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")
+    durable = storage_table.flag("durable", True)
     if always_new:
         storage = storage / f"life-{me}"
     storage_table.finish()
@@ -177,6 +183,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        durable=durable,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,

@@ -8,12 +8,13 @@ becomes of it.
 import asyncio
 import logging
 import os
-from typing import Final
+import weakref
+from typing import Any, Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
-from causalcast.core.message import Publication
+from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Record
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.errors import CausalcastError, NodeError, WireError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
@@ -69,6 +70,8 @@ class Host(SteppingHost):
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
+        # Tasks that take messages. One that waited for itself to take them would wait for ever.
+        self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
@@ -90,6 +93,7 @@ class Host(SteppingHost):
             newcomer = bool(self.config.contacts) and memory.starts == 0
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
+            self.out.keeps_records = self.journal is not None
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
@@ -284,12 +288,16 @@ class Host(SteppingHost):
                 f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
                 "accepted ([limits] body_bytes)"
             )
-        while self._is_overloaded():
-            self.relief.clear()
-            await self.relief.wait()
+        if self.is_overloaded():
+            await self._wait_for_room()
         self.check_alive()
         self._published += 1
         publication = Publication(message_id(self.me, self._published), group, body)
+        if self.journal is None:
+            self.publish_at_once(publication)
+            if self._published % PUBLISH_PER_TURN == 0:
+                await asyncio.sleep(0)  # nothing made it wait: let frames leave
+            return publication.id
         durable: asyncio.Future[None] = self.loop.create_future()
         self._publishing[durable] = None
         self.start_step()
@@ -302,9 +310,28 @@ class Host(SteppingHost):
             await durable
         finally:
             self._publishing.pop(durable, None)
-        if self.journal is None and self._published % PUBLISH_PER_TURN == 0:
-            await asyncio.sleep(0)  # nothing made it wait: let frames leave
         return publication.id
+
+    def publish_at_once(self, publication: Publication) -> None:
+        """Publish where there is no disk to wait for."""
+        self.start_step()
+        if self.wants[PUBLISH]:
+            size = len(publication.body)
+            about = (publication.id, publication.group, -1, size)
+            self.add_row(self.at_us, PUBLISH, *about)
+        count(self.published_in, publication.group)
+        self.finish_step(lambda: self.stack.publish(publication, self.out), publication)
+        self.check_alive()
+
+    async def _wait_for_room(self) -> None:
+        """Wait until links, disk and application keep up again."""
+        self.waiting_publishers += 1
+        try:
+            while self.is_overloaded():
+                self.relief.clear()
+                await self.relief.wait()
+        finally:
+            self.waiting_publishers -= 1
 
     def join_group(self, group: GroupId) -> None:
         """Become a member of `group`."""
@@ -384,10 +411,16 @@ class Host(SteppingHost):
         """Who has a link to this node now."""
         return self.links.current_peers()
 
-    def _is_overloaded(self) -> bool:
+    def is_overloaded(self) -> bool:
         if self.stopped.is_set():
             return False
-        return self.links.is_congested() or self.held.bytes > self.config.limits.held_bytes
+        limits = self.config.limits
+        return (
+            self.links.is_congested()
+            or self.held.bytes > limits.held_bytes
+            or self.stack.multicast.backlog() > limits.send_buffer_bytes
+            or (self.inbox.is_full() and asyncio.current_task() not in self.readers)
+        )
 
     def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:
         count(self.published_in, group)
@@ -418,23 +451,36 @@ class Host(SteppingHost):
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
+        # Where rows tell what came, each frame is a step, so that its rows follow one another.
+        if self.wants[RECEIVE]:
+            for data in frames:
+                self._frames_are_one_step(link, [data])
+        else:
+            self._frames_are_one_step(link, frames)
+
+    def _frames_are_one_step(self, link: Connection, frames: list[memoryview]) -> None:
         peer, out, receive, decode = link.peer, self.out, self.stack.receive, self.codec.decode
-        for data in frames:
-            layer, message = decode(data)
-            if not link.current:  # a frame before it ended the link
-                return
-            if isinstance(message, Addresses):
-                take_in(message, self.book)
-                continue
-            if self.wants[RECEIVE]:
-                about = self.codec.describe(message, len(data))
-                self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
-            try:
+        message: Message | None = None
+        try:
+            for data in frames:
+                if not link.current:  # a frame before it ended the link
+                    break
+                layer, message = decode(data)
+                if layer == self.naming_layer and isinstance(message, Addresses):
+                    take_in(message, self.book)
+                    continue
+                if self.wants[RECEIVE]:
+                    about = self.codec.describe(message, len(data))
+                    self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
                 receive(layer, peer, message, out)
-                self.settle()
-            except Exception as error:  # a bug in a protocol stops this node and nobody else
-                self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
-                return
+                if out.closes_link:
+                    self.settle()
+            self.settle()
+        except WireError:
+            self.finish_step(_nothing_more)  # what came before it counts
+            raise
+        except Exception as error:  # a bug in a protocol stops this node and nobody else
+            self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)
@@ -485,3 +531,7 @@ class Host(SteppingHost):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
+
+
+def _nothing_more() -> None:
+    """The stack has acted already."""

@@ -141,7 +141,8 @@ class Group:
 
         def handle(publication: Publication) -> None:
             callback(ReceivedMessage(host, publication, name))
-            host.acknowledge(publication.id)
+            if host.journal is not None:
+                host.acknowledge(publication.id)
 
         host.inbox.call(self._group, handle)
 
@@ -150,15 +151,20 @@ class Group:
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""
-        self._taken += 1
+        host = self._host
         if self._taken % MESSAGES_PER_TURN == 0:
+            reader = asyncio.current_task()
+            if reader is not None:
+                host.readers.add(reader)
             await asyncio.sleep(0)
+        self._taken += 1
         while True:
-            self._host.check_alive()
-            publication = self._host.inbox.take(self._group)
+            if host.stopped.is_set():
+                host.check_alive()
+            publication = host.inbox.take(self._group)
             if publication is not None:
-                return ReceivedMessage(self._host, publication, self.name)
-            await self._host.inbox.arrival(self._group)
+                return ReceivedMessage(host, publication, self.name)
+            await host.inbox.arrival(self._group)
 
 
 class Node:

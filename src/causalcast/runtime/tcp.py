@@ -67,7 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
-        self._frames_out: list[bytes] = []
+        self.frames_out: list[bytes] = []  # of this turn
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
@@ -108,6 +108,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._links.congested[self] = None
+        self._links.congested_peers[self.peer] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -116,14 +117,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Let a frame leave at the end of this turn."""
-        if not self._frames_out:
+        if not self.frames_out:
             self._links.to_flush.append(self)
-        self._frames_out.append(data)
+        self.frames_out.append(data)
         self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
         """Hand the frames of this turn to the socket, in one write."""
-        frames, self._frames_out = self._frames_out, []
+        frames, self.frames_out = self.frames_out, []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -131,6 +132,14 @@ class Connection(asyncio.BufferedProtocol):
         """The greeting is over: frames may be as long as messages are."""
         self._forget_patience()
         self._reader.limit = self._links.max_frame
+
+    def read_on(self, wanted: bool) -> None:
+        """Read from the socket, or leave to the other end what comes."""
+        if self._transport is not None and not self._transport.is_closing():
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
@@ -198,6 +207,8 @@ class TcpLinks:
         self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
+        self.congested_peers: dict[NodeId, None] = {}
+        self._reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
         self._me = NodeId(greeting.node)
@@ -229,8 +240,11 @@ class TcpLinks:
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a frame leave, dialling where `link` allows it; False if it never will."""
         connection = self._current.get(to)
-        if connection is not None and link in (ANY_LINK, connection.link):
-            connection.write(data)
+        if connection is not None and (link == ANY_LINK or link == connection.link):
+            if not connection.frames_out:
+                self.to_flush.append(connection)
+            connection.frames_out.append(data)
+            self.queued_bytes += len(data)
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -275,6 +289,12 @@ class TcpLinks:
             connections, self._to_hang_up = self._to_hang_up, []
             for connection in connections:
                 connection.hang_up()
+
+    def read_on(self, wanted: bool) -> None:
+        """Read from all links, or from none: then those who send fill their buffers and wait."""
+        self._reads = wanted
+        for connection in self._current.values():
+            connection.read_on(wanted)
 
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
@@ -455,6 +475,8 @@ class TcpLinks:
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        if not self._reads:
+            connection.read_on(False)
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
@@ -494,8 +516,10 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
-            self.events.relieved()
+        if self.congested.pop(connection, 0) is None:
+            self.congested_peers = {congested.peer: None for congested in self.congested}
+            if not self.congested:
+                self.events.relieved()
 
 
 def _is_address(text: str) -> bool:

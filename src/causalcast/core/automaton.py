@@ -111,7 +111,7 @@ class Multicast(Automaton):
         """What an operator watches, as numbers: 1 and 0 for yes and no."""
         return {}
 
-    def backlog(self) -> int:
+    def waiting_bytes(self) -> int:
         """Bytes that wait for the neighbour that is furthest behind, of those that are up.
 
         A real node lets its publishers wait while this is much.

@@ -184,7 +184,8 @@ class ReliableSending:
             if not self.direct or sender == self.me:
                 self._keep(identity, message)
                 self._spread(identity, out)
-                self._forget(origin_of(identity))
+                if neighbour is not None:  # nobody has what was made here just now
+                    self._forget(origin_of(identity))
         if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
@@ -268,7 +269,7 @@ class ReliableSending:
         """Entries kept."""
         return self.seen.size() + len(self._kept)
 
-    def backlog(self) -> int:
+    def waiting_bytes(self) -> int:
         """Bytes that wait for the window of the neighbour that is furthest behind."""
         most = 0
         for neighbour in self.neighbours.values():

@@ -126,8 +126,8 @@ class StampedBroadcast(Multicast):
         waits_for = self.delivery.waits_for(message)
         return [] if waits_for == NOTHING else [waits_for]
 
-    def backlog(self) -> int:
-        return self.sending.backlog()
+    def waiting_bytes(self) -> int:
+        return self.sending.waiting_bytes()
 
     def state_size(self) -> int:
         return len(self.delivery.delivered) + self.sending.size()

@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
@@ -67,6 +68,7 @@ class Host(SteppingHost):
             self.blueprint.protocol.name + ("" if config.durable else ", in memory"),
             self.codec.digest(self.blueprint.groups.names),  # their order numbers the groups
         )
+        self._since_pause = 0  # bytes published in this turn
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
@@ -283,21 +285,14 @@ class Host(SteppingHost):
 
     async def publish(self, group: GroupId, body: bytes) -> MessageId:
         """Publish `body`; returns when it is durable. Waits while links or disk cannot keep up."""
-        if len(body) > self.config.limits.body_bytes:
-            raise NodeError(
-                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
-                "accepted ([limits] body_bytes)"
-            )
+        if self.journal is None:
+            await asyncio.sleep(0)  # nothing else makes it wait: let frames leave
+            self._since_pause = 0
         if self.is_overloaded():
             await self._wait_for_room()
-        self.check_alive()
-        self._published += 1
-        publication = Publication(message_id(self.me, self._published), group, body)
+        publication = self._next_publication(group, body)
         if self.journal is None:
-            self.publish_at_once(publication)
-            if self._published % PUBLISH_PER_TURN == 0:
-                await asyncio.sleep(0)  # nothing made it wait: let frames leave
-            return publication.id
+            return self._publish_at_once(publication)
         durable: asyncio.Future[None] = self.loop.create_future()
         self._publishing[durable] = None
         self.start_step()
@@ -312,16 +307,36 @@ class Host(SteppingHost):
             self._publishing.pop(durable, None)
         return publication.id
 
-    def publish_at_once(self, publication: Publication) -> None:
-        """Publish where there is no disk to wait for."""
+    def try_publish(self, group: GroupId, body: bytes) -> MessageId | None:
+        """Publish `body` at once; None if `publish` has to be awaited: for the disk, for room on
+        the way, or because others must have their turn."""
+        self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
+        if self.journal is not None or self._since_pause > PAUSE_AFTER:
+            return None
+        return self._publish_at_once(self._next_publication(group, body))
+
+    def _next_publication(self, group: GroupId, body: bytes) -> Publication:
+        if len(body) > self.config.limits.body_bytes:
+            raise NodeError(
+                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
+                "accepted ([limits] body_bytes)"
+            )
+        if self.stopped.is_set():
+            self.check_alive()
+        self._published += 1
+        return Publication(message_id(self.me, self._published), group, body)
+
+    def _publish_at_once(self, publication: Publication) -> MessageId:
         self.start_step()
         if self.wants[PUBLISH]:
             size = len(publication.body)
             about = (publication.id, publication.group, -1, size)
             self.add_row(self.at_us, PUBLISH, *about)
         count(self.published_in, publication.group)
-        self.finish_step(lambda: self.stack.publish(publication, self.out), publication)
-        self.check_alive()
+        self.finish_step(lambda: self.stack.publish(publication, self.out))
+        if self.stopped.is_set():
+            self.check_alive()
+        return publication.id
 
     async def _wait_for_room(self) -> None:
         """Wait until links, disk and application keep up again."""
@@ -418,7 +433,7 @@ class Host(SteppingHost):
         return (
             self.links.is_congested()
             or self.held.bytes > limits.held_bytes
-            or self.stack.multicast.backlog() > limits.send_buffer_bytes
+            or self.stack.multicast.waiting_bytes() > limits.send_buffer_bytes
             or (self.inbox.is_full() and asyncio.current_task() not in self.readers)
         )
 
@@ -451,27 +466,35 @@ class Host(SteppingHost):
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
-        # Where rows tell what came, each frame is a step, so that its rows follow one another.
-        if self.wants[RECEIVE]:
-            for data in frames:
-                self._frames_are_one_step(link, [data])
+        if not self.wants[RECEIVE]:
+            messages, error = self.codec.decode_all(frames)
+            self._receive_in_one_step(link, messages)
         else:
-            self._frames_are_one_step(link, frames)
+            # Each message is a step, so that its rows follow one another.
+            error = None
+            for data in self.codec.split(frames):
+                messages, error = self.codec.decode_all([data])
+                for _, message in messages:
+                    about = self.codec.describe(message, len(data))
+                    if link.current:
+                        self.later(self.add_row, *self.row_about(RECEIVE, link.peer, about))
+                self._receive_in_one_step(link, messages)
+                if error is not None:
+                    break
+        if error is not None and link.current:
+            raise error
 
-    def _frames_are_one_step(self, link: Connection, frames: list[memoryview]) -> None:
-        peer, out, receive, decode = link.peer, self.out, self.stack.receive, self.codec.decode
+    def _receive_in_one_step(self, link: Connection, messages: list[tuple[int, Message]]) -> None:
+        peer, out, receive = link.peer, self.out, self.stack.receive
         message: Message | None = None
         try:
-            for data in frames:
-                if not link.current:  # a frame before it ended the link
+            for layer, message in messages:
+                if not link.current:  # a message before it ended the link
                     break
-                layer, message = decode(data)
-                if layer == self.naming_layer and isinstance(message, Addresses):
+                if layer == self.naming_layer:
+                    assert isinstance(message, Addresses)
                     take_in(message, self.book)
                     continue
-                if self.wants[RECEIVE]:
-                    about = self.codec.describe(message, len(data))
-                    self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
                 receive(layer, peer, message, out)
                 if out.closes_link:
                     self.settle()

@@ -86,7 +86,8 @@ class Inbox:
                 body = None
             self._put(inbox, Waiting(publication.id, publication.group, body, place, index))
         if inbox.handle is not None:
-            self._plan(inbox)
+            if not inbox.is_planned:
+                self._plan(inbox)
         elif inbox.arrived is not None:
             _wake(inbox)
 
@@ -100,7 +101,9 @@ class Inbox:
         inbox = self._groups.get(group)
         if inbox is None or not inbox.queue:
             return None
-        waiting = inbox.queue.popleft()
+        return self._taken(inbox.queue.popleft())
+
+    def _taken(self, waiting: Waiting | Publication) -> Publication:
         if isinstance(waiting, Publication):
             self._in_memory -= len(waiting.body) + OVERHEAD
             if self._is_full and self._in_memory * 2 < self._memory_limit:
@@ -113,7 +116,7 @@ class Inbox:
         else:
             self._in_memory -= len(body)
             waiting.body = None
-        return Publication(waiting.id, group, body)
+        return Publication(waiting.id, waiting.group, body)
 
     def give_back(self, publication: Publication) -> None:
         """The application could not handle what it took: it comes again, before all others."""
@@ -197,9 +200,8 @@ class Inbox:
         for _ in range(len(queue)):
             if not queue:
                 break
-            group = queue[0].group
-            publication = self.take(group)
-            assert publication is not None
+            waiting = queue.popleft()
+            publication = self._taken(waiting)
             try:
                 handle(publication)
             except Exception as error:

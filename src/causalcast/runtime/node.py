@@ -128,8 +128,11 @@ class Group:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
-        message = await self._host.publish(self._group, body)
-        return Receipt(self._host, message, self.name)
+        host = self._host
+        message = host.try_publish(self._group, body)
+        if message is None:
+            message = await host.publish(self._group, body)
+        return Receipt(host, message, self.name)
 
     def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
         """Call `callback` with every message from now on, instead of iterating.

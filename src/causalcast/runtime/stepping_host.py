@@ -105,7 +105,7 @@ class SteppingHost(World):
         self._actions: list[Action] = []
         self._deliveries: list[Publication] = []
         self._encoded_message: Message | None = None  # the last one: copies go to many links
-        self._encoded_frame = b""
+        self._encoded = b""
         self._encoded_as: Description | None = None
         # Steps that wait for the disk.
         self.held = HeldSteps()
@@ -212,7 +212,8 @@ class SteppingHost(World):
 
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
-        groups = self.stack.groups
+        groups, delivered = self.stack.groups, self.delivered_in
+        send, add = self.links.send, self.inbox.add
         for effect in effects:
             if isinstance(effect, Send):
                 message = effect.message
@@ -220,13 +221,13 @@ class SteppingHost(World):
                     self._encode(message)
                 if self._naming:
                     self._name_strangers(effect.to, message)
-                if not self.links.send(effect.to, self._encoded_frame, effect.link):
+                if not send(effect.to, self._encoded, effect.link):
                     self.notes["send_on_lost_link"] += 1
             elif isinstance(effect, Deliver):
                 publication = effect.publication
                 if publication.group in groups:
-                    count(self.delivered_in, publication.group)
-                    self.inbox.add(publication, None, 0)
+                    delivered[publication.group] = delivered.get(publication.group, 0) + 1
+                    add(publication, None, 0)
             else:
                 perform([effect], self.me, self)
 
@@ -319,16 +320,15 @@ class SteppingHost(World):
             self._name_strangers(effect.to, message)
         if self.wants[SEND]:
             if self._encoded_as is None:
-                size = len(self._encoded_frame) - 4
-                self._encoded_as = self.codec.describe(message, size)
+                self._encoded_as = self.codec.describe(message, len(self._encoded))
             row = self.row_about(SEND, effect.to, self._encoded_as)
-            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, row)
+            self.later(self._transmit, effect.to, self._encoded, effect.link, row)
         else:
-            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, None)
+            self.later(self._transmit, effect.to, self._encoded, effect.link, None)
 
     def _encode(self, message: Message) -> None:
         """Once for all links: copies of one message follow one another."""
-        self._encoded_frame = frame(self.codec.encode(message))
+        self._encoded = self.codec.encode(message)
         self._encoded_message = message
         self._encoded_as = None
 

@@ -21,7 +21,7 @@ from causalcast.errors import WireError
 from causalcast.runtime.address_book import Address, AddressBook
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.introductions import Introduced
-from causalcast.wire.framing import FrameReader, frame
+from causalcast.wire.framing import FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
-        self.frames_out: list[bytes] = []  # of this turn
+        self.messages_out: list[bytes] = []  # of this turn, behind the frames
+        self._frames_out: list[bytes] = []
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
@@ -116,15 +117,20 @@ class Connection(asyncio.BufferedProtocol):
     # What the links call
 
     def write(self, data: bytes) -> None:
-        """Let a frame leave at the end of this turn."""
-        if not self.frames_out:
-            self._links.to_flush.append(self)
-        self.frames_out.append(data)
+        """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
+        self._links.to_flush.append(self)
+        if self.messages_out:
+            self._frames_out.append(frame_all(self.messages_out))
+            self.messages_out = []
+        self._frames_out.append(data)
         self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
-        """Hand the frames of this turn to the socket, in one write."""
-        frames, self.frames_out = self.frames_out, []
+        """Hand what leaves in this turn to the socket, in one write."""
+        frames, self._frames_out = self._frames_out, []
+        if self.messages_out:
+            frames.append(frame_all(self.messages_out))
+            self.messages_out = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -238,12 +244,12 @@ class TcpLinks:
         await self._server.start_serving()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
-        """Let a frame leave, dialling where `link` allows it; False if it never will."""
+        """Let a message leave, dialling where `link` allows it; False if it never will."""
         connection = self._current.get(to)
         if connection is not None and (link == ANY_LINK or link == connection.link):
-            if not connection.frames_out:
+            if not connection.messages_out:
                 self.to_flush.append(connection)
-            connection.frames_out.append(data)
+            connection.messages_out.append(data)
             self.queued_bytes += len(data)
             return True
         if link != ANY_LINK:
@@ -480,7 +486,7 @@ class TcpLinks:
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
-            connection.write(data)
+            connection.write(frame(data))
         if connection.current:
             self._crossed.discard(peer)
 

@@ -264,6 +264,70 @@ def show(round_: int, cell: str, name: str, result: dict[str, float]) -> None:
     )
 
 
+DURABLE = ("raw log", "causalcast", "compiled", "JetStream")
+
+
+def measure_durable(options: argparse.Namespace) -> dict[str, Any]:
+    """Records per second and CPU per record, by number of publishers."""
+    found: dict[str, Any] = {}
+    for round_ in range(1, options.rounds + 1):
+        for publishers in options.publishers:
+            for name in DURABLE:
+                if name == "compiled" and not (COMPILED / "causalcast").is_dir():
+                    continue
+                if name == "JetStream" and not (_has("nats") and _nats_server()):
+                    continue
+                result = run_durable(name, publishers, options.durable_seconds)
+                cell = found.setdefault(f"durable, {publishers} publishers", {})
+                cell.setdefault(name, []).append(result)
+                show(round_, f"durable, {publishers:>3}", name, result)
+    return found
+
+
+def run_durable(name: str, publishers: int, seconds: float) -> dict[str, float]:
+    """One run of one way to make records durable."""
+    port = _free_ports(["port"])["port"]
+    # On the disk of the checkout: a folder for temporary files may be in memory.
+    with tempfile.TemporaryDirectory(dir=HERE.parent) as folder:
+        broker = Broker(port, Path(folder), jetstream=True) if name == "JetStream" else None
+        work = {
+            "system": "causalcast" if name == "compiled" else name,
+            "publishers": publishers,
+            "seconds": seconds,
+            "folder": folder,
+            "port": port,
+        }
+        path = COMPILED if name == "compiled" else SOURCE
+        process = _start("durable_publishing.py", path, json.dumps(work))
+        result = json.loads(process.communicate(timeout=PATIENCE)[0])
+        if broker:
+            result["cpu_seconds"] += broker.cpu_seconds()
+            broker.stop()
+    return {
+        "rate": result["records"] / result["seconds"],
+        "cpu_us": result["cpu_seconds"] / result["records"] * 1e6,
+        "p50_us": 0.0,
+    }
+
+
+def summarize_durable(found: dict[str, Any]) -> None:
+    """Rates beside one another, and beside the same with one publisher."""
+    first = next(iter(found.values()))
+    for cell, by_system in found.items():
+        print(f"\n{cell}: records/s, CPU µs per record")
+        for name, rounds in by_system.items():
+            rate = statistics.median(result["rate"] for result in rounds)
+            cpu = statistics.median(result["cpu_us"] for result in rounds)
+            words = [f"{_ratio(rounds, first[name], 'rate'):.1f}x its rate with one publisher"]
+            for other in ("raw log", "JetStream"):
+                if other in by_system and other != name:
+                    words.append(
+                        f"{_ratio(rounds, by_system[other], 'rate'):.2f}x {other}"
+                        f" (CPU per record {_ratio(rounds, by_system[other], 'cpu_us'):.1f}x)"
+                    )
+            print(f"  {name:21} {rate:>9,.0f} {cpu:>7.2f}   {'  '.join(words)}")
+
+
 YARDSTICKS = ("bare mesh", "Zenoh", "NATS")
 
 
@@ -304,14 +368,20 @@ def main() -> int:
     parser.add_argument("--systems", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--pace", type=float, default=1000, help="per second; 0: not paced")
     parser.add_argument("--paced-seconds", type=float, default=2)
+    parser.add_argument("--publishers", nargs="*", type=int, default=[1, 16, 256])
+    parser.add_argument("--durable-seconds", type=float, default=0.8)
+    parser.add_argument("--only", choices=["messages", "durable"])
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_certificate(Path(folder))
-        found = measure_messages(options, Path(folder))
+        found = measure_messages(options, Path(folder)) if options.only != "durable" else {}
+    durable = measure_durable(options) if options.only != "messages" else {}
     summarize(found)
+    if durable:
+        summarize_durable(durable)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps({**found, **durable}, indent=1))
     return 0
 
 

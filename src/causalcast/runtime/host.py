@@ -313,6 +313,8 @@ class Host(SteppingHost):
         self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
         if self.journal is not None or self._since_pause > PAUSE_AFTER:
             return None
+        if self.inbox.is_full or self.links.congested:
+            return None
         return self._publish_at_once(self._next_publication(group, body))
 
     def _next_publication(self, group: GroupId, body: bytes) -> Publication:
@@ -434,7 +436,7 @@ class Host(SteppingHost):
             self.links.is_congested()
             or self.held.bytes > limits.held_bytes
             or self.stack.multicast.waiting_bytes() > limits.send_buffer_bytes
-            or (self.inbox.is_full() and asyncio.current_task() not in self.readers)
+            or (self.inbox.is_full and asyncio.current_task() not in self.readers)
         )
 
     def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:

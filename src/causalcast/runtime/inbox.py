@@ -66,7 +66,7 @@ class Inbox:
         self._memory_limit = memory_limit
         self._load = load  # a body from the journal
         self._on_full = on_full
-        self._is_full = False
+        self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
         self._groups: dict[GroupId, GroupInbox] = {}
 
@@ -78,7 +78,7 @@ class Inbox:
         if place is None:
             self._in_memory += len(publication.body) + OVERHEAD
             inbox.queue.append(publication)
-            if self._in_memory > self._memory_limit and not self._is_full:
+            if self._in_memory > self._memory_limit and not self.is_full:
                 self._tell_full(True)
         else:
             body: bytes | None = publication.body
@@ -106,7 +106,7 @@ class Inbox:
     def _taken(self, waiting: Waiting | Publication) -> Publication:
         if isinstance(waiting, Publication):
             self._in_memory -= len(waiting.body) + OVERHEAD
-            if self._is_full and self._in_memory * 2 < self._memory_limit:
+            if self.is_full and self._in_memory * 2 < self._memory_limit:
                 self._tell_full(False)
             return waiting
         body = waiting.body
@@ -161,9 +161,9 @@ class Inbox:
         if waiting is not None:
             waiting.place, waiting.index = place, index
 
-    def is_full(self) -> bool:
-        """Whether no more can be kept for the application."""
-        return self._is_full
+    def memory(self) -> int:
+        """Bytes of memory that waiting deliveries take, roughly."""
+        return self._in_memory
 
     def waiting_count(self) -> int:
         """Deliveries that were not handed to the application."""
@@ -182,7 +182,7 @@ class Inbox:
         inbox.queue.append(waiting)
 
     def _tell_full(self, is_full: bool) -> None:
-        self._is_full = is_full
+        self.is_full = is_full
         if self._on_full is not None:
             self._on_full(is_full)
 

@@ -155,12 +155,13 @@ class Group:
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""
         host = self._host
-        if self._taken % MESSAGES_PER_TURN == 0:
+        self._taken += 1
+        if self._taken % MESSAGES_PER_TURN == 1:
             reader = asyncio.current_task()
             if reader is not None:
                 host.readers.add(reader)
+        elif self._taken % MESSAGES_PER_TURN == 0:
             await asyncio.sleep(0)
-        self._taken += 1
         while True:
             if host.stopped.is_set():
                 host.check_alive()

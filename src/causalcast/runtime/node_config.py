@@ -1,6 +1,7 @@
 """A node's TOML, read once into typed objects. Errors name the file, the key, what was expected.
 
-[node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
+[node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
+[cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
 [storage] path, durable             [trace] path, level               [limits]  [security] tls
 
@@ -31,6 +32,7 @@ from causalcast.wire.codec import DEFAULT_MAX_BODY
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
+EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -64,6 +66,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    event_loop: str = "asyncio"  # which one a node's process runs on
     durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
@@ -133,6 +136,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     advertise = listen
     if node_table.has("advertise"):
         advertise = _address(node_table, "advertise", node_table.text("advertise"))
+    event_loop = node_table.text("event_loop", "asyncio", EVENT_LOOPS)
     node_table.finish()
     cluster_table = table.table("cluster")
     cluster = cluster_table.text("name", "causalcast")
@@ -184,6 +188,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace_level=level,
         limits=limits,
         durable=durable,
+        event_loop=event_loop,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,

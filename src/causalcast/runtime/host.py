@@ -46,7 +46,7 @@ from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
-PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
 PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
@@ -487,7 +487,7 @@ class Host(SteppingHost):
             raise error
 
     def _receive_in_one_step(self, link: Connection, messages: list[tuple[int, Message]]) -> None:
-        peer, out, receive = link.peer, self.out, self.stack.receive
+        peer, out, stack = link.peer, self.out, self.stack
         message: Message | None = None
         try:
             for layer, message in messages:
@@ -497,7 +497,7 @@ class Host(SteppingHost):
                     assert isinstance(message, Addresses)
                     take_in(message, self.book)
                     continue
-                receive(layer, peer, message, out)
+                stack.receive(layer, peer, message, out)
                 if out.closes_link:
                     self.settle()
             self.settle()

@@ -213,7 +213,7 @@ class SteppingHost(World):
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self.stack.groups, self.delivered_in
-        send, add = self.links.send, self.inbox.add
+        inbox, send = self.inbox, self.links.send
         for effect in effects:
             if isinstance(effect, Send):
                 message = effect.message
@@ -227,7 +227,7 @@ class SteppingHost(World):
                 publication = effect.publication
                 if publication.group in groups:
                     delivered[publication.group] = delivered.get(publication.group, 0) + 1
-                    add(publication, None, 0)
+                    inbox.add(publication, None, 0)
             else:
                 perform([effect], self.me, self)
 

@@ -12,13 +12,14 @@ the node reads no more from its links, and so those who publish have to wait.
 import asyncio
 import collections
 from collections.abc import Callable
+from typing import Final
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.durable_entry import StoredMessage
 from causalcast.runtime.journal import Place
 
-OVERHEAD: int = 200  # bytes of memory that a delivery takes beside its body, roughly
+OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, roughly
 
 
 class Waiting:

@@ -232,6 +232,13 @@ def make_certificate(folder: Path) -> None:
     )
 
 
+def make_identities(folder: Path) -> None:
+    """What the nodes need for TLS in both directions."""
+    made = _start("make_identities.py", SOURCE, str(folder))
+    made.communicate(timeout=PATIENCE)
+    assert made.returncode == 0
+
+
 def measure_messages(options: argparse.Namespace, tls: Path) -> dict[str, Any]:
     """All cells, all rounds; the medians, and ratios of each round to each yardstick."""
     found: dict[str, Any] = {}
@@ -375,6 +382,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_certificate(Path(folder))
+        make_identities(Path(folder))
         found = measure_messages(options, Path(folder)) if options.only != "durable" else {}
     durable = measure_durable(options) if options.only != "messages" else {}
     summarize(found)

@@ -1,7 +1,6 @@
 """A causalcast node: vector clocks, nothing kept on disk, everybody linked with everybody."""
 
 import asyncio
-import ssl
 from pathlib import Path
 
 from member import Member, run_member
@@ -25,6 +24,8 @@ bench = {receivers}
 [storage]
 path = "node-{me}"
 durable = false
+[security]
+{security}
 """
 
 
@@ -33,11 +34,14 @@ class CausalcastNode(Member):
 
     async def open(self) -> None:
         work = self.work
-        if work.tls:
-            speak_tls(Path(work.tls))
         peers = ", ".join(f'{node} = "127.0.0.1:{work.ports[str(node)]}"' for node in work.members)
+        security = f'identity = "{work.tls}/node-{work.me}"' if work.tls else "tls = false"
         text = CONFIG.format(
-            me=work.me, port=work.ports[str(work.me)], peers=peers, receivers=work.receivers
+            me=work.me,
+            port=work.ports[str(work.me)],
+            peers=peers,
+            receivers=work.receivers,
+            security=security,
         )
         self._node = Node(NodeConfig.parse(text, Path(work.folder)))
         await self._node.start()
@@ -64,17 +68,6 @@ class CausalcastNode(Member):
 
     async def close(self) -> None:
         await self._node.stop()
-
-
-def speak_tls(folder: Path) -> None:
-    """Let the node's own connections use TLS 1.3 with a throw-away certificate."""
-    loop = asyncio.get_running_loop()
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    client = ssl.create_default_context(cafile=str(folder / "certificate.pem"))
-    plain_server, plain_connection = loop.create_server, loop.create_connection
-    loop.create_server = lambda *a, **k: plain_server(*a, ssl=server, **k)
-    loop.create_connection = lambda *a, **k: plain_connection(*a, ssl=client, **k)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ name = "vector_clock_broadcast"
 bench = []
 [storage]
 path = "journal"
+[security]
+tls = false
 """
 
 

@@ -60,6 +60,7 @@ from causalcast.runtime.node_trace import (
     SUSPECT,
     TRUST,
 )
+from causalcast.runtime.signatures import MOST_OVERHEAD, body_in
 from causalcast.runtime.stability import Stability
 from causalcast.runtime.tcp import TcpLinks
 from causalcast.trace.node_log import NodeLog
@@ -87,7 +88,8 @@ class SteppingHost(World):
         self.naming_layer = len(layers) if config.is_changing() else -1
         if config.is_changing():
             layers = [*layers, [Addresses]]
-        self.codec = Codec(layers, config.limits.body_bytes)
+        overhead = MOST_OVERHEAD if config.security.sign else 0
+        self.codec = Codec(layers, config.limits.body_bytes + overhead)
         self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
@@ -214,6 +216,7 @@ class SteppingHost(World):
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self.stack.groups, self.delivered_in
         inbox, send = self.inbox, self.links.send
+        signed = self.config.security.sign
         for effect in effects:
             if isinstance(effect, Send):
                 message = effect.message
@@ -226,6 +229,8 @@ class SteppingHost(World):
             elif isinstance(effect, Deliver):
                 publication = effect.publication
                 if publication.group in groups:
+                    if signed:
+                        publication = self._unsigned(publication)
                     delivered[publication.group] = delivered.get(publication.group, 0) + 1
                     inbox.add(publication, None, 0)
             else:
@@ -246,7 +251,8 @@ class SteppingHost(World):
         own = None if publication is None else publication.id
         published = None
         if publication is not None:
-            published = (number_of(publication.id), int(publication.group), publication.body)
+            body = self._unsigned(publication).body
+            published = (number_of(publication.id), int(publication.group), body)
         return Step(
             self.at_us,
             published,
@@ -361,7 +367,7 @@ class SteppingHost(World):
         self.later(self.links.hang_up, effect.to)
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
-        publication = effect.publication
+        publication = self._unsigned(effect.publication)
         if publication.group not in self.stack.groups:
             return
         if self.wants[DELIVER]:
@@ -371,6 +377,12 @@ class SteppingHost(World):
             )
         self.later(self._hand_over, publication, len(self._deliveries))
         self._deliveries.append(publication)
+
+    def _unsigned(self, publication: Publication) -> Publication:
+        """As the application knows it."""
+        if not self.config.security.sign:
+            return publication
+        return Publication(publication.id, publication.group, body_in(publication.body))
 
     def _hand_over(self, publication: Publication, index: int) -> None:
         count(self.delivered_in, publication.group)

@@ -168,6 +168,17 @@ def test_who_reads_may_answer_even_if_its_inbox_is_full(tmp_path: Path) -> None:
     run(town, story)
 
 
+def test_what_origins_sign_is_handed_over_as_it_was_published(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 2, storage=IN_MEMORY, level="none", more="sign = true", tls=True)
+
+    async def story(one: Node, two: Node) -> None:
+        await one.group("all").publish(b"signed")
+        assert await take(two.group("all"), 1) == [b"signed"]
+        assert await take(one.group("all"), 1) == [b"signed"]
+
+    run(town, story)
+
+
 def test_what_kept_nothing_cannot_come_back(tmp_path: Path) -> None:
     """Its numbers would begin again, and others would take new messages for old ones."""
     town = in_memory(tmp_path, 1)

@@ -29,7 +29,7 @@ from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, r
 from causalcast.runtime.identity import JOIN, Passport
 from causalcast.runtime.introductions import Introduced
 from causalcast.runtime.tls import Tls, objection_to
-from causalcast.wire.framing import FrameReader, frame
+from causalcast.wire.framing import FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,9 @@ class Connection(asyncio.BufferedProtocol):
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
+        self.messages_out: list[bytes] = []  # of this turn, behind the frames
         self._frames_out: list[bytes] = []
+        self._rests = False
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
@@ -132,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._links.congested[self] = None
+        self._links.congested_peers[self.peer] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -139,15 +142,20 @@ class Connection(asyncio.BufferedProtocol):
     # What the links call
 
     def write(self, data: bytes) -> None:
-        """Let a frame leave at the end of this turn."""
-        if not self._frames_out:
-            self._links.to_flush.append(self)
+        """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
+        self._links.to_flush.append(self)
+        if self.messages_out:
+            self._frames_out.append(frame_all(self.messages_out))
+            self.messages_out = []
         self._frames_out.append(data)
         self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
-        """Hand the frames of this turn to the socket, in one write."""
+        """Hand what leaves in this turn to the socket, in one write."""
         frames, self._frames_out = self._frames_out, []
+        if self.messages_out:
+            frames.append(frame_all(self.messages_out))
+            self.messages_out = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -156,16 +164,24 @@ class Connection(asyncio.BufferedProtocol):
         self._forget_patience()
         self._reader.limit = self._links.max_frame
 
+    def read_on(self) -> None:
+        """Read from the socket if nothing speaks against it, else leave it to the other end."""
+        if self._transport is not None and not self._transport.is_closing():
+            if self._links.reads and not self._rests:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
     def rest(self, seconds: float) -> None:
         """Read nothing for a while: the peer sends too much of something."""
-        assert self._transport is not None
         self._links.counts["slowed_down"] += 1
-        self._transport.pause_reading()
+        self._rests = True
+        self.read_on()
         self._links.loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._rests = False
+        self.read_on()
 
     def is_stranger(self) -> bool:
         """Whether it has not said yet who it is."""
@@ -245,6 +261,8 @@ class TcpLinks:
         self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
+        self.congested_peers: dict[NodeId, None] = {}
+        self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
         if tls is not None:
@@ -275,10 +293,13 @@ class TcpLinks:
         self._doorway.open()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
-        """Let a frame leave, dialling where `link` allows it; False if it never will."""
+        """Let a message leave, dialling where `link` allows it; False if it never will."""
         connection = self._current.get(to)
-        if connection is not None and link in (ANY_LINK, connection.link):
-            connection.write(data)
+        if connection is not None and (link == ANY_LINK or link == connection.link):
+            if not connection.messages_out:
+                self.to_flush.append(connection)
+            connection.messages_out.append(data)
+            self.queued_bytes += len(data)
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -323,6 +344,12 @@ class TcpLinks:
             connections, self._to_hang_up = self._to_hang_up, []
             for connection in connections:
                 connection.hang_up()
+
+    def read_on(self, wanted: bool) -> None:
+        """Read from all links, or from none: then those who send fill their buffers and wait."""
+        self.reads = wanted
+        for connection in self._current.values():
+            connection.read_on()
 
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
@@ -555,10 +582,12 @@ class TcpLinks:
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        if not self.reads:
+            connection.read_on()
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
-            connection.write(data)
+            connection.write(frame(data))
         if connection.current:
             self._crossed.discard(peer)
 
@@ -631,8 +660,10 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
-            self.events.relieved()
+        if self.congested.pop(connection, 0) is None:
+            self.congested_peers = {congested.peer: None for congested in self.congested}
+            if not self.congested:
+                self.events.relieved()
 
 
 def _is_address(text: str) -> bool:

@@ -577,10 +577,12 @@ class Host(SteppingHost):
         else:
             # Each message is a step, so that its rows follow one another.
             for data in self.codec.split(frames):
-                messages, error = self.codec.decode_all([data])
-                self._receive_in_one_step(link, messages, len(data))
-                if error is not None:
+                try:
+                    messages = [self.codec.decode(data)]
+                except WireError as nonsense:
+                    error = nonsense
                     break
+                self._receive_in_one_step(link, messages, len(data))
         if error is not None and link.current:
             raise error
 

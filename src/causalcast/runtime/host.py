@@ -114,6 +114,7 @@ class Host(SteppingHost):
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
             self.out.keeps_records = self.journal is not None
+            self.out.links_lose_nothing = True
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure

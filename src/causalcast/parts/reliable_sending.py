@@ -27,7 +27,7 @@ from causalcast.parts.duplicate_filter import DuplicateFilter
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
-LATE: Final = 4  # times what acknowledgements took lately
+LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
 MOST_PATIENCE: Final = 4 * SECOND
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
@@ -349,7 +349,7 @@ class ReliableSending:
         patience = self.repeat_after
         if out.links_lose_nothing:
             # Who answers late is busy, and repetitions would only make that worse.
-            patience = max(patience, LATE * neighbour.answers_within)
+            patience = LATE * max(patience, neighbour.answers_within)
             if under_way and under_way[0][1] + patience <= out.now:
                 neighbour.answers_within = min(2 * patience // LATE, MOST_PATIENCE)
         for identity, sent_at in under_way:

@@ -62,7 +62,7 @@ def repeated(sending: ReliableSending, after: int, out: Outbox) -> int:
 
 
 def test_on_links_that_lose_nothing_a_late_answer_is_waited_for() -> None:
-    """Its last acknowledgement took 0.2 s, so four times that is waited, and then twice as long;
+    """Its last acknowledgement took 0.3 s, so four times that is waited, and then twice as long;
     where links lose messages the option alone counts."""
     counts = []
     for lose_nothing in (True, False):
@@ -72,10 +72,10 @@ def test_on_links_that_lose_nothing_a_late_answer_is_waited_for() -> None:
         for peer in (LEFT, RIGHT):
             sending.on_message(peer, Have({}, [], True, False), out)
         sending.accept(stamped(1), LEFT, out)
-        out.now += 200_000
+        out.now += 300_000
         sending.on_message(RIGHT, Have({ORIGIN: 1}, [], False, False), out)
         sending.accept(stamped(2), LEFT, out)
-        waits = (300_000, 490_000, 20_000, 800_000, 790_000, 20_000)
+        waits = (300_000, 890_000, 20_000, 1_200_000, 1_190_000, 20_000)
         counts.append([repeated(sending, wait, out) for wait in waits])
     assert counts == [[0, 0, 1, 0, 0, 1], [1, 1, 0, 1, 1, 0]]
 

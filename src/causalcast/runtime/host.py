@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import ssl
 import weakref
 from collections.abc import Coroutine
@@ -20,7 +21,6 @@ from causalcast.core.outbox import Record
 from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
 from causalcast.runtime import durable_entry
-from causalcast.runtime.address_book import Address
 from causalcast.runtime.admission import Admission
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
@@ -350,14 +350,19 @@ class Host(SteppingHost):
 
     def revoked(self) -> None:
         """Tell the neighbours of a newer list of revocations: each tells its own."""
-        for peer in self.links.current_peers():
-            address = self.book.find(peer)
-            if address is not None:
-                self._beside(self._tell_revocations(address))
+        self._beside(self._tell_revocations())
 
-    async def _tell_revocations(self, address: Address) -> None:
-        with contextlib.suppress(OSError, TimeoutError, NodeError):
-            await greeting_at(address, self.links.greeting, DIAL_TIMEOUT, self._client_context())
+    async def _tell_revocations(self) -> None:
+        """One after the other, in any order; most have heard of it before their turn comes."""
+        peers = self.links.current_peers()
+        random.shuffle(peers)
+        for peer in peers:
+            address = self.book.find(peer)
+            if address is None or peer in self.links.informed:
+                continue
+            with contextlib.suppress(OSError, TimeoutError, NodeError):
+                greeting, context = self.links.greeting, self._client_context()
+                await greeting_at(address, greeting, DIAL_TIMEOUT, context)
 
     def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
         """Give somebody who came with a token an identity, where this node may."""
@@ -517,6 +522,10 @@ class Host(SteppingHost):
         if self.links.strangers.turned_away:
             counts["turned_away"] = self.links.strangers.turned_away
         return counts
+
+    def certificate_expires(self) -> int | None:
+        """When the certificate lapses, in seconds since 1970; None without TLS."""
+        return None if self.links.tls is None else self.links.tls.expires()
 
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""

@@ -275,6 +275,7 @@ class Node:
             "takes_part": host.stack.multicast.takes_part(),
             "groups": [names[group] for group in host.stack.groups],
             "links": host.linked_peers(),
+            "certificate_expires": host.certificate_expires(),
             "published": {names[g]: n for g, n in sorted(host.published_in.items())},
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
             "waiting": host.inbox.waiting_count(),

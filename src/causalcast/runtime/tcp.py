@@ -92,16 +92,13 @@ class Connection(asyncio.BufferedProtocol):
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods only
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
         self._transport = transport
         connected = transport.get_extra_info("socket")
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
-        if self.gone:  # cut between the handshake and now
-            self.abort()
-            return
         try:
             if self._links.tls is not None:
                 self.passport = self._links.tls.passport(transport)
@@ -109,17 +106,11 @@ class Connection(asyncio.BufferedProtocol):
             self._links.nonsense(self, error)
             return
         self._links.connected(self)
-        if self._reader.pending():
-            self.buffer_updated(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._transport is None:
-            # TLS reads on while whoever waits for its handshake has not had its turn.
-            self._reader.filled(nbytes, at_most=0)
-            return
         try:
             if not self.greeted.done():
                 # What follows the greeting is cut by the limit for messages, not for greetings.
@@ -192,6 +183,10 @@ class Connection(asyncio.BufferedProtocol):
         self._rests = False
         self.read_on()
 
+    def is_stranger(self) -> bool:
+        """Whether it has not said yet who it is."""
+        return not self.current and not self.gone
+
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
         self.flush()
@@ -257,6 +252,7 @@ class TcpLinks:
         self.loop = asyncio.get_running_loop()
         self.control_per_second = control_per_second
         self.tls = tls
+        self.informed: set[NodeId] = set()  # who has our list of revocations
         self.strangers = Strangers()
         self.events = events
         self.max_frame = max_frame
@@ -277,7 +273,12 @@ class TcpLinks:
         self._dials: dict[NodeId, _Dial] = {}
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
-        self._server: asyncio.Server | None = None
+        self._doorway = Doorway(
+            self.strangers,
+            lambda: Connection(self, NodeId(-1), LinkId(-1), False),
+            lambda: None if self.tls is None else self.tls.server,
+            self._no_handshake,
+        )
         self._closing = False
 
     # What the host asks for
@@ -285,21 +286,11 @@ class TcpLinks:
     async def bind(self, address: Address) -> None:
         """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
-        def guest() -> Connection:
-            return Connection(self, NodeId(-1), LinkId(-1), False)
-
-        def accept() -> Doorway:
-            context = None if self.tls is None else self.tls.server
-            return Doorway(self.strangers, context, guest, self._no_handshake)
-
-        self._server = await self.loop.create_server(
-            accept, address.host, address.port, start_serving=False
-        )
+        await self._doorway.bind(address)
 
     async def listen(self) -> None:
         """Accept dials from now on."""
-        assert self._server is not None
-        await self._server.start_serving()
+        self._doorway.open()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a message leave, dialling where `link` allows it; False if it never will."""
@@ -375,8 +366,7 @@ class TcpLinks:
     async def close(self) -> None:
         """Hang up on everybody and stop listening."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for to in [*self._dials, *self._current]:
             self.hang_up(to)
         self.flush()
@@ -391,8 +381,7 @@ class TcpLinks:
     def abort(self) -> None:
         """Cut all connections at once."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for dial in self._dials.values():
             self._abandon(dial)
         for connection in list(self._connections):
@@ -643,21 +632,24 @@ class TcpLinks:
 
     def _hear_revocations(self, connection: Connection, greeting: Greeting) -> None:
         """A greeting may bring a newer list: whoever is on it is cut off, its bearer too."""
-        if self.tls is None or greeting.revoked in (b"", self.tls.revocations.der):
+        if self.tls is None or not greeting.revoked:
             return
         try:
-            if self.tls.adopt(greeting.revoked):
+            if greeting.revoked != self.tls.revocations.der and self.tls.adopt(greeting.revoked):
                 self.cut_off_revoked()
                 self.events.revoked()
         except WireError as error:
             self.counts["bad_revocations"] += 1
             log.warning("node %s told: %s", greeting.node, error)
+        if greeting.revoked == self.tls.revocations.der:
+            self.informed.add(NodeId(greeting.node))
 
     def cut_off_revoked(self) -> None:
         """Tell the list of revocations from now on, and end the links to those on it."""
         assert self.tls is not None
         revocations = self.tls.revocations
         self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        self.informed.clear()
         for connection in list(self._connections):
             passport = connection.passport
             if passport is not None and passport.serial in revocations.serials:

@@ -27,7 +27,8 @@ from causalcast.runtime.durable_entry import (
 from causalcast.runtime.greeting import first_greeting
 from causalcast.runtime.held_steps import HeldStep
 from causalcast.runtime.introductions import Addresses, take_in, who_is_at
-from causalcast.runtime.journal import Journal, JournalFile, Place
+from causalcast.runtime.journal import Journal, JournalFile
+from causalcast.runtime.journal_frames import Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
@@ -463,13 +464,19 @@ class Host(SteppingHost):
             self.held.rows(self.me),
         )
         compaction = Compaction(snapshot_of_all, self.inbox, self.held.deliveries(), self.load_body)
-        self._acknowledged = []  # they are no longer in the inbox that is written
+        # They are no longer in the inbox that is written.
+        handled, self._acknowledged = self._acknowledged, []
         self._compacting = True
         size_before = journal.size
 
-        def replaced(places: list[Place]) -> None:
-            compaction.replaced(places)
+        def replaced(places: list[Place] | None) -> None:
             self._compacting = False
+            if places is None:
+                self._compact_at = 2 * size_before  # there was no room: try again later
+                self._acknowledged += handled
+                self._write_acknowledgements()
+                return
+            compaction.replaced(places)
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.durable_entry import StoredMessage
-from causalcast.runtime.journal import Place
+from causalcast.runtime.journal_frames import Place
 
 
 class Waiting:

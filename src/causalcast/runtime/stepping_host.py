@@ -46,7 +46,8 @@ from causalcast.runtime.events import Event, Events
 from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.introductions import Addresses
-from causalcast.runtime.journal import Journal, Place
+from causalcast.runtime.journal import Journal
+from causalcast.runtime.journal_frames import Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DELIVER,

@@ -76,7 +76,7 @@ class JournalFile:
             raise JournalError(
                 f"{self.path}: cannot be written ({error.strerror}); everything acknowledged is "
                 "safe: make the disk writable or free some space, and start the node again"
-            ) from error
+            ) from None
         self.next_sequence += len(entries)
         self.size += len(data)
         return places

@@ -143,6 +143,10 @@ class LocalCluster:
         process = self._processes.get(node)
         return process is not None and process.poll() is None
 
+    def process_id(self, node: int) -> int:
+        """The id of a node's process."""
+        return self._processes[node].pid
+
     def stop_all(self) -> list[int]:
         """Stop every node in good order; those that had to be killed."""
         running = [node for node in self.ids if self.is_running(node)]

@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
+    "chaos": "causalcast.cli.chaos",
 }
 
 

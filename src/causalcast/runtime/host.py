@@ -6,6 +6,7 @@ becomes of it.
 """
 
 import asyncio
+import collections
 import logging
 import os
 from typing import Final
@@ -69,6 +70,8 @@ class Host(SteppingHost):
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
+        self._marking: asyncio.Future[None] | None = None  # done when those are durable
+        self._marks: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
@@ -324,13 +327,20 @@ class Host(SteppingHost):
             last=(self.add_row, (at_us, LEAVE, -1, group)),
         )
 
-    def acknowledge(self, message: MessageId) -> None:
-        """The application has handled `message`: a restart does not hand it over again."""
+    def acknowledge(self, message: MessageId) -> "asyncio.Future[None] | None":
+        """The application has handled `message`: a restart does not hand it over again.
+
+        Returns what is done when that is durable; None if there is nothing to wait for.
+        """
         if not self.inbox.acknowledge(message) or self.journal is None:
-            return
-        if not self._acknowledged:
+            return None
+        if self._marking is None:
+            self._marking = self.loop.create_future()
+            self._marking.add_done_callback(_is_heard)
+            self._publishing[self._marking] = None
             self.loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
+        return self._marking
 
     async def wait_stable(self, message: MessageId) -> None:
         """Wait until every member has delivered `message`, as far as the protocol tells."""
@@ -396,9 +406,24 @@ class Host(SteppingHost):
 
     def _write_acknowledgements(self) -> None:
         if self._acknowledged and self.journal is not None and not self.stopped.is_set():
-            messages, self._acknowledged = self._acknowledged, []
-            self.journal.append(durable_entry.encode(Acknowledged(messages)))
+            messages, marking = self._acknowledged, self._marking
+            self._acknowledged, self._marking = [], None
+            sequence = self.journal.append(durable_entry.encode(Acknowledged(messages)))
+            if marking is not None:
+                self._marks.append((sequence, marking))
             self.journal.commit()
+
+    def on_durable(self, sequence: int, places: list[Place]) -> None:
+        """Entries up to `sequence` are durable, acknowledgements among them."""
+        super().on_durable(sequence, places)
+        while self._marks and self._marks[0][0] <= sequence:
+            self._is_marked(self._marks.popleft()[1])
+
+    def _is_marked(self, marking: "asyncio.Future[None] | None") -> None:
+        if marking is not None:
+            self._publishing.pop(marking, None)
+            if not marking.done():
+                marking.set_result(None)
 
     # What links tell
 
@@ -465,7 +490,8 @@ class Host(SteppingHost):
         )
         compaction = Compaction(snapshot_of_all, self.inbox, self.held.deliveries(), self.load_body)
         # They are no longer in the inbox that is written.
-        handled, self._acknowledged = self._acknowledged, []
+        handled, marking = self._acknowledged, self._marking
+        self._acknowledged, self._marking = [], None
         self._compacting = True
         size_before = journal.size
 
@@ -474,9 +500,14 @@ class Host(SteppingHost):
             if places is None:
                 self._compact_at = 2 * size_before  # there was no room: try again later
                 self._acknowledged += handled
+                if self._marking is not None and marking is not None:
+                    self._marking.add_done_callback(lambda _: self._is_marked(marking))
+                else:
+                    self._marking = self._marking or marking
                 self._write_acknowledgements()
                 return
             compaction.replaced(places)
+            self._is_marked(marking)
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 
@@ -491,3 +522,9 @@ class Host(SteppingHost):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
+
+
+def _is_heard(future: "asyncio.Future[None]") -> None:
+    """Whoever waits for it sees its exception; nobody has to."""
+    if not future.cancelled():
+        future.exception()

@@ -40,6 +40,7 @@ class ClusterPlan:
     protocol: str = "vector_clock_broadcast"
     options: dict[str, str] = field(default_factory=dict)
     overlay: str = "ring"
+    detector: str = "link_loss"
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
@@ -61,13 +62,17 @@ class LocalCluster:
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
-        self.addresses = dict(zip(self.ids, free_addresses(plan.nodes), strict=True))
+        self.addresses = self.new_addresses(self.ids)
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self.ids:
             self._write_config(node, [1] if self._joins and node != 1 else [])
         facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
         (folder / "cluster.json").write_text(json.dumps(facts) + "\n")
+
+    def new_addresses(self, nodes: list[int]) -> dict[int, str]:
+        """Where these nodes will listen: free ports of this moment."""
+        return dict(zip(nodes, free_addresses(len(nodes)), strict=True))
 
     def folder_of(self, node: int) -> Path:
         """Where everything of a node is."""
@@ -114,7 +119,7 @@ class LocalCluster:
         """Let one more node come, through `contact`; its id is returned."""
         node = max(self.ids) + 1
         self.ids.append(node)
-        self.addresses[node] = free_addresses(1)[0]
+        self.addresses |= self.new_addresses([node])
         self._write_config(node, [contact])
         self.start(node)
         self.wait_ready(node)
@@ -137,6 +142,14 @@ class LocalCluster:
         """SIGKILL: the node has no chance to write or say anything."""
         self._processes[node].send_signal(signal.SIGKILL)
         self._reap(node, None)
+
+    def pause(self, node: int) -> None:
+        """SIGSTOP: the node stands still, and its links stay open."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """SIGCONT: it goes on as if nothing had happened."""
+        self._processes[node].send_signal(signal.SIGCONT)
 
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""
@@ -197,6 +210,7 @@ class LocalCluster:
             f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
+            f'[detector]\nkind = "{plan.detector}"\n\n'
             f"[groups]\n{named}\n"
             '[storage]\npath = "data"\n\n'
             f'[trace]\npath = "trace"\nlevel = "{plan.trace_level}"\n'

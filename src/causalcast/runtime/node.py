@@ -50,13 +50,16 @@ class ReceivedMessage:
         """Which of its origin's publications it is."""
         return number_of(self.id)
 
-    async def ack(self) -> None:
+    async def ack(self, durable: bool = False) -> None:
         """Say that it is handled: after a restart it is not handed over again.
 
         The mark is written with the next entries of the journal, within 50 ms. A crash before
-        that hands the message over once more.
+        that hands the message over once more; with `durable` this returns when the mark is on
+        disk, and no crash does that any more.
         """
-        self._host.acknowledge(self.id)
+        marking = self._host.acknowledge(self.id)
+        if durable and marking is not None:
+            await asyncio.shield(marking)  # others wait for the same one
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""

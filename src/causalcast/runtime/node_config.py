@@ -33,7 +33,7 @@ CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
-DETECTORS: Final = ("link_loss", "heartbeat")
+DETECTORS: Final = ("link_loss", "heartbeat", "adaptive_heartbeat")
 
 
 @dataclass

@@ -28,7 +28,6 @@ from causalcast.runtime.node_config import CHANGING, NodeConfig
 from causalcast.trace.gather import gather
 
 KILLS_PER_ROUND: Final = 40
-REST_WITHIN: Final = 90.0  # seconds from the last fault until everybody has everything
 STEADY_FOR: Final = 2.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
@@ -53,12 +52,16 @@ class Outcome:
     rounds: list[Round] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)  # faults, and why
+    inert: list[str] = field(default_factory=list)  # faults that never fired
     seconds: float = 0.0
 
     @property
     def wrong(self) -> list[str]:
         """Everything that is wrong anywhere."""
-        return [f"{one.folder}: {line}" for one in self.rounds for line in one.wrong]
+        wrong = [f"{one.folder}: {line}" for one in self.rounds for line in one.wrong]
+        if self.fired["kill"] >= KILLS_PER_ROUND:  # less is a quick look, and need not see all
+            wrong += [f"the fault {fault!r} never fired" for fault in self.inert]
+        return wrong
 
     def to_json(self) -> dict[str, Any]:
         """For scripts."""
@@ -71,6 +74,7 @@ class Outcome:
             "acknowledged": sum(one.acknowledged for one in self.rounds),
             "fired": dict(self.fired),
             "left_out": self.left_out,
+            "never_fired": self.inert,
             "wrong": self.wrong,
             "seconds": round(self.seconds, 1),
         }
@@ -102,6 +106,7 @@ def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> 
             f"{round_.deliveries} deliveries; {found}"
         )
     outcome.seconds = time.monotonic() - began
+    outcome.inert = [fault for fault in faults if not outcome.fired[fault]]
     return outcome
 
 
@@ -112,6 +117,7 @@ class _Story:
         self.fired: Counter[str] = Counter()
         self._plan = plan
         self._faults = [fault for fault in faults if fault != "kill"]
+        self._deck: list[str] = []  # faults of which none comes again before all have come
         self._folder = folder
         self._dice = random.Random(seed)
         self._resumes = find_protocol(plan.protocol).restart == "resume"
@@ -156,9 +162,15 @@ class _Story:
             if self._down and (len(self._down) > 1 or self._dice.random() < 0.5):
                 self._bring_back()
             if self._dice.random() < 0.45 and self._faults:
-                self._strike(self._dice.choice(self._faults))
+                self._strike(self._next_fault())
             else:
                 self._kill()
+
+    def _next_fault(self) -> str:
+        if not self._deck:
+            self._deck = list(self._faults)
+            self._dice.shuffle(self._deck)
+        return self._deck.pop()
 
     def _kill(self) -> None:
         up = self._up()
@@ -281,7 +293,8 @@ class _Story:
         """Publish nothing more, and wait until everybody has everything."""
         for node in self._running():
             self._cluster.ask(node, "be_quiet")
-        deadline = time.monotonic() + REST_WITHIN
+        patience = self._plan.patience
+        deadline = time.monotonic() + patience
         before: object = None
         since = time.monotonic()
         while time.monotonic() < deadline:
@@ -295,7 +308,7 @@ class _Story:
             if not self._resumes and steady > STEADY_FOR:
                 return
             time.sleep(0.1)
-        raise NodeError(f"{REST_WITHIN:.0f} s after the last fault somebody still lacks messages")
+        raise NodeError(f"{patience:.0f} s after the last fault somebody still lacks messages")
 
     def _is_equal(self, statuses: list[dict[str, Any]]) -> bool:
         published: Counter[str] = Counter()
@@ -345,7 +358,6 @@ def _cluster_plan(plan: ChaosPlan) -> ClusterPlan:
         options=plan.options,
         overlay=plan.overlay,
         groups=groups,
-        detector=plan.detector,
         trace_level="deliveries",
         name="chaos",
     )
@@ -354,7 +366,9 @@ def _cluster_plan(plan: ChaosPlan) -> ClusterPlan:
 def _fitting_overlay(plan: ChaosPlan, folder: Path) -> str:
     """The first overlay that the protocol can run on."""
     objections = []
-    for overlay in OVERLAYS:
+    # Who keeps nothing comes back as somebody new, and needs an overlay that takes it in.
+    resumes = find_protocol(plan.protocol).restart == "resume"
+    for overlay in OVERLAYS if resumes else CHANGING:
         plan.overlay = overlay
         trial = ChaosCluster(folder / f"trial-{overlay}", _cluster_plan(plan), None)
         try:

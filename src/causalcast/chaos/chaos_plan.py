@@ -18,4 +18,4 @@ class ChaosPlan:
     kills: int = 40
     faults: tuple[str, ...] = FAULTS
     seed: int = 0
-    detector: str = "adaptive_heartbeat"
+    patience: float = 90.0  # seconds from the last fault until everybody has everything

@@ -43,6 +43,13 @@ def add_to(subparsers: Any) -> None:
     chaos.add_argument("--nodes", type=int, default=usual.nodes)
     chaos.add_argument("--kills", type=int, default=usual.kills, help="how many nodes to kill")
     chaos.add_argument("--faults", nargs="+", default=list(FAULTS), choices=FAULTS, metavar="FAULT")
+    chaos.add_argument(
+        "--patience",
+        type=float,
+        default=usual.patience,
+        metavar="SECONDS",
+        help="from the last fault until everybody has everything",
+    )
     chaos.add_argument("--seed", type=int, default=0, help="of the faults; schedules still differ")
     chaos.add_argument("--out", type=Path, help="a new folder; kept (default: a temporary one)")
     chaos.add_argument("--json", action="store_true", help="print one JSON object")
@@ -63,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         kills=options.kills,
         faults=tuple(options.faults),
         seed=options.seed,
+        patience=options.patience,
     )
     out = options.out or Path(tempfile.mkdtemp(prefix="causalcast-chaos-"))
     console = Console(highlight=False, soft_wrap=True, stderr=options.json)
@@ -84,6 +92,8 @@ def _show(console: Console, protocol: str, found: dict[str, Any]) -> None:
         console.print(f"[yellow]left out[/]: {fault}: {reason}")
     fired = ", ".join(f"{count} {fault}" for fault, count in found["fired"].items())
     console.print(f"fired: {fired}")
+    if found["never_fired"]:
+        console.print(f"[yellow]never fired[/]: {', '.join(found['never_fired'])}")
     for line in found["wrong"]:
         console.print(f"[red]wrong[/]: {line}")
     verdict = "[bold green]nothing is wrong[/]" if found["ok"] else "[bold red]violated[/]"

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
     "gone": "causalcast.cli.node",
+    "doctor": "causalcast.cli.doctor",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",

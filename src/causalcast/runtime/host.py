@@ -390,6 +390,16 @@ class Host(SteppingHost):
         """What went wrong on links, by kind."""
         return dict(self.links.counts)
 
+    def journal_numbers(self) -> dict[str, float]:
+        """How large it is, how much is on its way to it, and what syncs have cost."""
+        storage = self._storage
+        return {
+            "bytes": storage.size,
+            "held_bytes": self.held.bytes,
+            "syncs": storage.syncs,
+            "sync_seconds": round(storage.sync_seconds, 6),
+        }
+
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
         return self.links.current_peers()

@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,8 @@ class JournalFile:
         """Open or create the journal at `path` and cut a torn tail off; see `found`."""
         self.path = path
         self.next_sequence = 1
+        self.syncs = 0  # of this life
+        self.sync_seconds = 0.0
         self.cut_bytes = 0  # how much of a torn tail was cut off
         self._beside = path.with_name(path.name + ".new")
         self._fd = self._open()
@@ -68,8 +71,11 @@ class JournalFile:
         """Write the entries as one frame and sync it; they are durable on return."""
         data, places = frame(self.next_sequence, entries, self.size)
         try:
+            began = time.monotonic()
             _write_all(self._fd, data, self.size)
             os.fdatasync(self._fd)
+            self.syncs += 1
+            self.sync_seconds += time.monotonic() - began
         except OSError as error:
             # A sync that failed may not be tried again: the kernel has forgotten what it could
             # not write. What is there of the frame is torn, and cut off at the next start.

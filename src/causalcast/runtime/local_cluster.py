@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.node_config import CHANGING, toml_key
+from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
 STOP_WITHIN: Final = 10.0
@@ -40,7 +40,7 @@ class ClusterPlan:
     protocol: str = "vector_clock_broadcast"
     options: dict[str, str] = field(default_factory=dict)
     overlay: str = "ring"
-    detector: str = "link_loss"
+    detector: str = DEFAULT_DETECTOR
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
@@ -155,6 +155,11 @@ class LocalCluster:
         """Whether the node's process is there."""
         process = self._processes.get(node)
         return process is not None and process.poll() is None
+
+    def stop(self, node: int) -> None:
+        """Stop a node in good order, and wait for its end."""
+        self._processes[node].send_signal(signal.SIGTERM)
+        self._reap(node, STOP_WITHIN)
 
     def process_id(self, node: int) -> int:
         """The id of a node's process."""

@@ -22,6 +22,7 @@ from causalcast.errors import NodeError
 from causalcast.runtime.events import Event
 from causalcast.runtime.host import Host
 from causalcast.runtime.metrics import exposition
+from causalcast.runtime.metrics_server import MetricsServer
 from causalcast.runtime.node_config import NodeConfig
 
 # An application that finds something waiting every time lets the links have their turn after this.
@@ -156,6 +157,7 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self._host: Host | None = None
+        self._metrics: MetricsServer | None = None
 
     @property
     def id(self) -> NodeId:
@@ -181,9 +183,18 @@ class Node:
         host = Host(self.config)
         await host.start()
         self._host = host
+        if self.config.metrics is not None:
+            self._metrics = MetricsServer(self.config.metrics, self.metrics)
+            try:
+                await self._metrics.start()
+            except NodeError:
+                await host.stop()
+                raise
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""
+        if self._metrics is not None:
+            self._metrics.close()
         if self._host is not None:
             await self._host.stop()
 
@@ -258,6 +269,7 @@ class Node:
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
             "waiting": host.inbox.waiting_count(),
             "unacknowledged": len(host.inbox.unacknowledged),
+            "journal": host.journal_numbers(),
             "trouble": host.link_counts(),
             "conditions": host.conditions(),
             "notes": dict(host.notes),

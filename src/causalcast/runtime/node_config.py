@@ -3,6 +3,7 @@
 [node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
 [storage] path                      [trace] path, level               [limits]  [security] tls
+[metrics] listen
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -34,6 +35,8 @@ NEW: Final = "new"
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat", "adaptive_heartbeat")
+# A link over TCP to a node that hangs, or that was cut off, can stay up for hours.
+DEFAULT_DETECTOR: Final = "adaptive_heartbeat"
 
 
 @dataclass
@@ -64,6 +67,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    metrics: Address | None = None  # where numbers are served
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -162,6 +166,11 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
+    metrics_table = table.table("metrics")
+    metrics = None
+    if metrics_table.has("listen"):
+        metrics = _address(metrics_table, "listen", metrics_table.text("listen"))
+    metrics_table.finish()
     table.finish()
     config = NodeConfig(
         folder=folder,
@@ -177,6 +186,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        metrics=metrics,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
@@ -336,7 +346,7 @@ def _blueprint(
     name = protocol_table.text("name")
     protocol = find_protocol(str(folder / name) if name.endswith(".py") else name)
     detector_table = table.table("detector")
-    detector = find_detector(detector_table.text("kind", "link_loss", DETECTORS))
+    detector = find_detector(detector_table.text("kind", DEFAULT_DETECTOR, DETECTORS))
     return Blueprint(
         protocol,
         _settings(protocol_table, protocol, "protocol"),

@@ -28,7 +28,7 @@ from causalcast.runtime.node_config import CHANGING, NodeConfig
 from causalcast.trace.gather import gather
 
 KILLS_PER_ROUND: Final = 40
-STEADY_FOR: Final = 2.0  # seconds without a change: where nodes cannot be compared by counting
+STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
 
@@ -254,7 +254,7 @@ class _Story:
         if self._resumes:
             self._cluster.start(node)  # and do not wait: it may be killed while it recovers
         else:
-            self._cluster.come_back(node)
+            self._cluster.begin_to_add(*self._running())
 
     def _alive(self) -> list[int]:
         """The nodes of the cluster; who keeps nothing and was killed never comes back."""
@@ -303,7 +303,7 @@ class _Story:
             if now != before:
                 before, since = now, time.monotonic()
             steady = time.monotonic() - since
-            if self._resumes and steady > STEADY_FOR / 4 and self._is_equal(statuses):
+            if self._resumes and steady > STEADY_FOR / 8 and self._is_equal(statuses):
                 return
             if not self._resumes and steady > STEADY_FOR:
                 return

@@ -115,14 +115,19 @@ class LocalCluster:
             self.start(node)
         self.wait_ready()
 
-    def add(self, contact: int) -> int:
-        """Let one more node come, through `contact`; its id is returned."""
+    def add(self, *contacts: int) -> int:
+        """Let one more node come, through one of `contacts`; its id is returned."""
+        node = self.begin_to_add(*contacts)
+        self.wait_ready(node)
+        return node
+
+    def begin_to_add(self, *contacts: int) -> int:
+        """The same without waiting until it has found its place."""
         node = max(self.ids) + 1
         self.ids.append(node)
         self.addresses |= self.new_addresses([node])
-        self._write_config(node, [contact])
+        self._write_config(node, list(contacts))
         self.start(node)
-        self.wait_ready(node)
         return node
 
     def come_back(self, node: int) -> int:

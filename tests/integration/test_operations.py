@@ -1,0 +1,188 @@
+"""What whoever runs nodes relies on: the doctor, numbers over HTTP, logs, restarts one by one."""
+
+import asyncio
+import json
+import logging
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from loopback_nodes import PATIENCE, Neighbourhood, free_ports, take, until
+
+from causalcast.cli.main import main
+from causalcast.errors import NodeError
+from causalcast.judge import judge
+from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.node_logging import JsonLines
+from causalcast.trace.gather import gather
+
+Findings = dict[str, tuple[str, str]]
+
+
+def doctor(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[int, Findings]:
+    """The exit code, and what was found by what it is about."""
+    code = main(["doctor", str(path), "--json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return code, {one["about"]: (one["state"], one["text"]) for one in found}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    return LocalCluster(tmp_path / "nodes", ClusterPlan(nodes=2, overlay="line"))
+
+
+def test_the_doctor_tells_a_healthy_node_from_its_troubles(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it ran, while it runs, with a damaged journal, with a wrong file."""
+    config = cluster.config_of(1)
+    code, found = doctor(capsys, config)
+    assert code == 0
+    assert found["journal"][1].endswith("the node has never started here")
+    assert found["process"] == ("ok", "not running")
+    assert found["node 2"] == ("warning", f"{cluster.addresses[2]}: Connection refused")
+    try:
+        cluster.start_all()
+        cluster.ask(1, "publish", group="all", text="hello")
+        code, found = doctor(capsys, config)
+        assert code == 0
+        assert {state for state, _ in found.values()} == {"ok"}
+        assert "links to [2]" in found["process"][1]
+        assert found["node 2"][1].endswith("answers")
+    finally:
+        cluster.stop_all()
+    journal = cluster.folder_of(1) / "data/journal"
+    content = journal.read_bytes()
+    assert "entries intact, 1 starts" in doctor(capsys, config)[1]["journal"][1]
+    damaged = bytearray(content)
+    damaged[len(content) // 2] ^= 4
+    journal.write_bytes(damaged)
+    code, found = doctor(capsys, config)
+    assert code == 1
+    assert found["journal"][0] == "problem"
+    assert f"damaged at byte {len(content) // 2} (bit 2 flipped), in entry" in found["journal"][1]
+    assert journal.read_bytes() == damaged  # it changes nothing
+    config.write_text(config.read_text().replace('"line"', '"knot"'))
+    code, found = doctor(capsys, config)
+    assert (code, found["configuration"][0]) == (1, "problem")
+
+
+def test_a_port_that_somebody_else_has_is_a_problem(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        host, port = cluster.addresses[1].split(":")
+        async with await asyncio.start_server(lambda r, w: None, host, int(port)):
+            code, found = doctor(capsys, cluster.config_of(1))
+            assert code == 1
+            assert found["address"][0] == "problem"
+
+    asyncio.run(story())
+
+
+def get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_numbers_are_served_over_http(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    more = f'[metrics]\nlisten = "127.0.0.1:{port}"'
+    town = Neighbourhood(tmp_path, 1, more=more)
+
+    async def story() -> None:
+        async with town.node(1) as node:
+            await node.group("all").publish(b"counted")
+            text = await asyncio.to_thread(get, port, "/metrics")
+            assert 'causalcast_published_total{node="1",group="all"} 1' in text
+            assert 'causalcast_log_fsync_seconds_count{node="1"} ' in text
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                await asyncio.to_thread(get, port, "/")
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"x" * 100_000)  # no request at all: hung up on, and nothing else
+            try:
+                answer = await asyncio.wait_for(reader.read(), 3)
+            except ConnectionError:
+                answer = b""
+            assert answer == b""
+            writer.close()
+            with pytest.raises(NodeError, match=r"for \[metrics\]"):
+                await Neighbourhood(tmp_path / "other", 1, more=more).node(1).start()
+        with pytest.raises(urllib.error.URLError):
+            await asyncio.to_thread(get, port, "/metrics")
+
+    asyncio.run(story())
+
+
+def test_log_lines_as_json() -> None:
+    try:
+        raise ValueError("why")
+    except ValueError:
+        error = sys.exc_info()
+    record = logging.LogRecord("a.b", logging.WARNING, "f.py", 1, "link to %s", (3,), error)
+    line = json.loads(JsonLines().format(record))
+    assert (line["level"], line["logger"], line["text"]) == ("warning", "a.b", "link to 3")
+    assert "ValueError: why" in line["traceback"]
+
+
+def test_an_acknowledgement_may_be_waited_for(tmp_path: Path) -> None:
+    """A crash right after `ack(durable=True)` hands nothing over again; without it, it may."""
+    town = Neighbourhood(tmp_path, 1)
+
+    async def first_life() -> None:
+        node = town.node(1)
+        await node.start()
+        for text in (b"one", b"two", b"three"):
+            await node.group("all").publish(text)
+        group = node.group("all")
+        messages = [await anext(group) for _ in range(3)]
+        await asyncio.gather(*(message.ack(durable=True) for message in messages[:2]))
+        await messages[2].ack()
+        node._running().fail(NodeError("somebody pulled the plug"), "a test")
+        with pytest.raises(NodeError, match="pulled the plug"):
+            await node.wait_stopped()
+
+    async def second_life() -> None:
+        async with town.node(1) as node:
+            assert await take(node.group("all"), 1) == [b"three"]
+            await until(lambda: node.status()["unacknowledged"] == 0)
+
+    asyncio.run(first_life())
+    asyncio.run(second_life())
+
+
+@pytest.mark.slow
+def test_nodes_are_restarted_one_by_one_under_load(tmp_path: Path) -> None:
+    """Every node is stopped in good order and started again while all publish: nothing is lost."""
+    program = (sys.executable, "-m", "causalcast.cli.demo_node")
+    groups = {"all": [1, 2, 3], "pair": [1, 3]}
+    plan = ClusterPlan(nodes=3, overlay="line", groups=groups, command=program)
+    cluster = LocalCluster(tmp_path / "nodes", plan)
+
+    def counts() -> tuple[int, list[int]]:
+        statuses = [cluster.ask(node, "status") for node in cluster.ids]
+        published = sum(status["published"].get("all", 0) for status in statuses)
+        return published, [status["delivered"].get("all", 0) for status in statuses]
+
+    try:
+        cluster.start_all()
+        for node in cluster.ids:
+            time.sleep(0.3)
+            cluster.stop(node)
+            cluster.come_back(node)
+        for node in cluster.ids:
+            cluster.ask(node, "be_quiet")
+        deadline = time.monotonic() + PATIENCE
+        while set((found := counts())[1]) != {found[0]}:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+    finally:
+        assert cluster.stop_all() == []
+    run = gather([cluster.folder], tmp_path / "run")
+    assert {name: rows for name, rows in judge(run).violations.items() if rows} == {}
+    kinds = run.events["kind"].to_pylist()
+    assert (kinds.count("recover"), kinds.count("crash")) == (3, 0)

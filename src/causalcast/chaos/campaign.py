@@ -27,6 +27,7 @@ from causalcast.runtime.local_cluster import ClusterPlan
 from causalcast.runtime.node_config import CHANGING, NodeConfig
 from causalcast.trace.gather import gather
 
+LEAST_SETTLED: Final = 3  # nodes that have found their place, before another one is killed
 KILLS_PER_ROUND: Final = 40
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
@@ -174,11 +175,21 @@ class _Story:
 
     def _kill(self) -> None:
         up = self._up()
-        if len(up) >= len(self._alive()) - 1 and len(up) > 2:
+        if len(up) >= len(self._alive()) - 1 and len(up) > 2 and self._can_spare_one(up):
             node = self._dice.choice(up)
             self._cluster.kill(node)
             self._down.append(node)
             self.fired["kill"] += 1
+
+    def _can_spare_one(self, up: list[int]) -> bool:
+        """Whether the cluster outlives it: newcomers are let in by those that are in already."""
+        if self._resumes:
+            return True
+        settled = 0
+        for node in up:
+            with contextlib.suppress(NodeError):  # it has not begun to answer
+                settled += self._cluster.ask(node, "status")["takes_part"]
+        return settled >= LEAST_SETTLED
 
     def _strike(self, fault: str) -> None:
         up = self._up()
@@ -238,7 +249,7 @@ class _Story:
                 continue
             self._down.append(node)
             log = (self._cluster.folder_of(node) / "node.log").read_text(errors="replace")
-            if node in self._filled and "cannot be written (File too large)" in log:
+            if node in self._filled and "(File too large)" in log:
                 del self._filled[node]
                 self.fired["disk"] += 1
             else:

@@ -3,7 +3,6 @@
 import contextlib
 import resource
 import sys
-from collections import Counter
 from pathlib import Path
 
 from causalcast.chaos.packet_network import PacketNetwork
@@ -18,7 +17,6 @@ class ChaosCluster(LocalCluster):
 
     def __init__(self, folder: Path, plan: ClusterPlan, network: PacketNetwork | None) -> None:
         self.network = network
-        self.fired: Counter[str] = Counter()
         plan.command = (sys.executable, "-m", "causalcast.chaos.chaos_node")
         super().__init__(folder, plan)
 
@@ -36,7 +34,7 @@ class ChaosCluster(LocalCluster):
         """Let no file of the node's process grow by more than a little."""
         folder = self.folder_of(node)
         files = [folder / "data/journal", folder / f"trace/node-{node}.nodelog", folder / "ledger"]
-        size = max(file.stat().st_size for file in files if file.exists())
+        size = max((file.stat().st_size for file in files if file.exists()), default=0)
         self._limit_files(node, size + ROOM)
 
     def free_disk(self, node: int) -> None:

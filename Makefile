@@ -68,6 +68,7 @@ bench: compile
 
 bench-overlays: compile
 	$(BIN)/python benchmarks/overlays.py
+	$(BIN)/python benchmarks/overlay_churn.py
 
 bench-pipeline: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py

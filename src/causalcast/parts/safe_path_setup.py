@@ -44,7 +44,7 @@ from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulti
 
 DISCOVER: Final = "safe_path.discover"
 MOST_TRIES: Final = 6
-MOST_SEEN: Final = 256  # discoveries remembered before old ones are dropped
+FORGET: Final = "safe_path.forget"
 REMEMBERED: Final = 10  # times the patience of a discovery
 
 ALPHA: Final = 1
@@ -374,6 +374,9 @@ class SafePathSetup(LinkSetup):
         out.start_timer(DISCOVER, after, exchange.link.name)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        if name == FORGET:
+            self._forget(out)
+            return
         assert name == DISCOVER
         exchange = self.exchanges.get(LinkId(subject))
         if exchange is not None and not exchange.link.safe_out:
@@ -384,7 +387,7 @@ class SafePathSetup(LinkSetup):
         me = self.owner.me
         if discover.origin == me or key in self._seen:
             return
-        self._remember(key, out.now)
+        self._remember(key, out)
         path = [*discover.path, me]
         if discover.target == me:
             exchange = self.exchanges.get(discover.link)
@@ -403,11 +406,17 @@ class SafePathSetup(LinkSetup):
             if link.safe_out and not known:
                 self._send(link, discover, out)
 
-    def _remember(self, key: tuple[LinkId, NodeId, int], now: int) -> None:
-        self._seen[key] = now
-        if len(self._seen) > MOST_SEEN:
-            oldest = now - REMEMBERED * self._patience
-            self._seen = {known: at for known, at in self._seen.items() if at > oldest}
+    def _remember(self, key: tuple[LinkId, NodeId, int], out: Outbox) -> None:
+        if not self._seen:
+            out.start_timer(FORGET, REMEMBERED * self._patience)
+        self._seen[key] = out.now
+
+    def _forget(self, out: Outbox) -> None:
+        """Floods of long ago do not come by any more."""
+        oldest = out.now - REMEMBERED * self._patience
+        self._seen = {known: at for known, at in self._seen.items() if at > oldest}
+        if self._seen:
+            out.start_timer(FORGET, REMEMBERED * self._patience)
 
     def _on_found(self, exchange: Exchange, found: Found, out: Outbox) -> None:
         if exchange.state != SEARCHING or found.attempt != exchange.attempt:

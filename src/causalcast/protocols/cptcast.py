@@ -64,6 +64,7 @@ from causalcast.parts.safe_links import (
 from causalcast.parts.safe_path_setup import Control
 
 GRAFT: Final = "graft"
+BEST: Final = "best"  # a tree that depends on the order
 
 
 @final
@@ -196,6 +197,8 @@ class Settings:
     def __init__(self, setup: Setup) -> None:
         self.order = setup.text("order")
         self.tree = setup.text("tree")
+        if self.tree == BEST:
+            self.tree = ROOT if self.order == "receiver" else "shared"
         self.most_origins = setup.number("most_origins")
         self.graft_after = setup.number("graft_after")
         self.graft_again = setup.number("graft_again")
@@ -802,12 +805,14 @@ SPEC = ProtocolSpec(
             "who keeps the order where a payload is held back",
             choices=["queue", "pipeline", "receiver"],
         ),
+        # Measured with one sender, ten and many, on overlays at rest and changing.
         Option(
             "tree",
-            "shared",
+            BEST,
             "one tree for all origins, one for each, one for each from its second message on, or "
-            "one that the beacons of a root shape",
-            choices=[*TREES, ROOT],
+            "one that the beacons of a root shape; best: root where receivers keep the order, "
+            "else shared",
+            choices=[BEST, *TREES, ROOT],
         ),
         # Often enough to follow a changing overlay; a beacon is 5 small messages per node.
         Option("beacon_every", 1000 * MILLISECOND, "tree root: how often it is shaped", unit="ms"),

@@ -5,7 +5,8 @@ reads what nodes send and hands it on, or does not: so faults hit packets below 
 real networks, and whatever runs above, encrypted or not. Addresses are 127.77.0.x: for the nodes
 this is loopback.
 
-It needs Linux and the right to make network namespaces (root, or a container that allows it).
+It needs Linux and the right to make network namespaces: root has it, and whoever may make a user
+namespace gets it there (`command_with_rights`).
 """
 
 import contextlib
@@ -15,8 +16,10 @@ import heapq
 import os
 import random
 import select
+import shutil
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -215,6 +218,17 @@ class PacketNetwork:
     def _write(self, device: int, packet: bytes) -> None:
         with contextlib.suppress(OSError):  # its queue is full: lost, as in any network
             os.write(device, packet)
+
+
+def command_with_rights() -> list[str]:
+    """What to put in front of a command so that it may make such a network; empty if nothing is
+    known that helps."""
+    unshare = shutil.which("unshare")
+    if unshare is None or os.geteuid() == 0:
+        return []
+    command = [unshare, "--user", "--map-root-user", "--net"]
+    worked = subprocess.run([*command, "true"], capture_output=True).returncode == 0
+    return command if worked else []
 
 
 def address_of(node: int) -> str:

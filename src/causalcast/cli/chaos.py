@@ -3,13 +3,16 @@
 import argparse
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from causalcast.chaos.chaos_plan import FAULTS, ChaosPlan
+from causalcast.chaos.chaos_plan import FAULTS, NETWORK_FAULTS, ChaosPlan
+from causalcast.chaos.packet_network import PacketNetwork, command_with_rights
 from causalcast.cli.node import protocol_for_toml, settings_of
 from causalcast.cli.spark_options import needs_pipeline
 from causalcast.errors import ConfigError
@@ -60,6 +63,10 @@ def run(options: argparse.Namespace) -> int:
     """Play all rounds, tell what was found."""
     with needs_pipeline():
         from causalcast.chaos.campaign import run_campaign
+    outside = command_with_rights() if set(options.faults) & set(NETWORK_FAULTS) else []
+    if outside and PacketNetwork.objection():
+        # Again where we may make networks; there we are root, and come here no more.
+        return subprocess.run([*outside, *_same_command(options)]).returncode
     if options.kills < 1 or options.nodes < 3:
         raise ConfigError("chaos needs at least 3 nodes (--nodes) and 1 kill (--kills)")
     plan = ChaosPlan(
@@ -85,6 +92,16 @@ def run(options: argparse.Namespace) -> int:
     elif options.out is None:
         shutil.rmtree(out)
     return 1 if outcome.wrong else 0
+
+
+def _same_command(options: argparse.Namespace) -> list[str]:
+    command = [sys.executable, "-m", "causalcast", "chaos"]
+    for name in ("protocol", "overlay", "nodes", "kills", "seed", "patience"):
+        command.append(f"--{name}={getattr(options, name)}")
+    command += [f"--set={setting}" for setting in options.given]
+    command += [f"--out={options.out}"] if options.out else []
+    command += ["--json"] if options.json else []
+    return [*command, "--faults", *options.faults]
 
 
 def _show(console: Console, protocol: str, found: dict[str, Any]) -> None:

@@ -190,9 +190,13 @@ class _Frame:
 
     def _intact_behind(self) -> int:
         """Where an intact frame begins behind this one, 0 if none does."""
-        least = self.expected or 1
-        for later in range(self.at + 1, len(self.content) - _HEAD.size + 1):
-            if _Frame(self.content, later, 0).is_whole(least):
+        content, least = self.content, self.expected or 1
+        for later in range(self.at + 1, len(content) - _HEAD.size + 1):
+            # There may be millions of bytes: look closely only at what can be a head at all.
+            length, sequence, _ = _HEAD.unpack_from(content, later)
+            if not length or not least <= sequence < least + _LIMIT:
+                continue
+            if later + length < len(content) and _Frame(content, later, 0).is_whole(least):
                 return later
         return 0
 

@@ -14,27 +14,21 @@ from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 KILLS = 12
+LIMITS = "[limits]\ncompact_bytes = 20000\ninbox_bytes = 2000\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "overlay"), [("vector_clock_broadcast", "ring"), ("locamu", "line")]
 )
-@pytest.mark.parametrize(
-    "limits",
-    ["", "[limits]\ncompact_bytes = 20000\ninbox_bytes = 2000\n"],
-    ids=["usual limits", "tiny limits"],
-)
-def test_many_crashes_break_no_promise(
-    tmp_path: Path, limits: str, protocol: str, overlay: str
-) -> None:
-    """With the usual limits, and with ones so small that journals are compacted all the time."""
+def test_many_crashes_break_no_promise(tmp_path: Path, protocol: str, overlay: str) -> None:
+    """With limits so small that journals are compacted all the time; `test_chaos` has the usual."""
     program = (sys.executable, "-m", "causalcast.cli.demo_node")
     plan = ClusterPlan(protocol=protocol, overlay=overlay, groups=GROUPS, command=program)
     cluster = LocalCluster(tmp_path / "nodes", plan)
     for node in cluster.ids:
         with cluster.config_of(node).open("a") as config:
-            config.write(limits)
+            config.write(LIMITS)
     story = Story(cluster, Console(quiet=True))
     dice = random.Random()  # the schedule of processes is never the same anyway
     try:

@@ -70,7 +70,7 @@ def test_no_promise_breaks(protocol: str, capsys: pytest.CaptureFixture[str]) ->
     assert (code, found["wrong"]) == (0, [])
     assert found["kills"] == 6
     fired = found["fired"]
-    assert isinstance(fired, dict) and len(fired) >= 4, fired
+    assert isinstance(fired, dict) and len(fired) >= 2, fired  # another fault than kills, too
     acknowledged = found["acknowledged"]
     assert isinstance(acknowledged, int) and acknowledged > 50
 

@@ -96,7 +96,7 @@ def test_a_process_at_its_limit_stops_and_comes_back(tmp_path: Path) -> None:
         limit = journal.stat().st_size + 2000
         resource.prlimit(cluster.process_id(1), resource.RLIMIT_FSIZE, (limit, limit))
         acknowledged = ["first"]
-        with pytest.raises(NodeError):
+        with pytest.raises(NodeError, match=r"journal: cannot be written \(File too large\)"):
             while True:
                 cluster.ask(1, "publish", group="all", text=f"number {len(acknowledged)}")
                 acknowledged.append(f"number {len(acknowledged)}")

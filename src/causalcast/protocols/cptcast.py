@@ -58,6 +58,7 @@ from causalcast.parts.safe_links import (
     Delivery,
     Link,
     SafeLinkMulticast,
+    all_came_in_turn,
     nothing_is_owed,
     reached_by,
 )
@@ -826,7 +827,7 @@ SPEC = ProtocolSpec(
     ],
     needs=Needs(links="fifo"),
     tolerates=tolerates,
-    invariants=[queues_are_sound, streams_are_sound],
+    invariants=[queues_are_sound, streams_are_sound, all_came_in_turn],
     at_rest=[nothing_is_owed, nothing_waits],
     reaches=reached_by,
     rare=["cptcast.grafted", "cptcast.have", "safe_links.waits_for_birth"],

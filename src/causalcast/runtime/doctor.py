@@ -163,7 +163,7 @@ def _journal(config: NodeConfig) -> Finding:
 def _identity(config: NodeConfig, memory: Memory) -> Identity:
     """What the configuration says; whether records can be read, only a start can tell."""
     digest = memory.identity.digest if memory.identity else ""
-    return Identity(config.node, config.cluster, config.blueprint.protocol.name, digest)
+    return Identity(config.node, config.cluster, config.protocol_as_kept(), digest)
 
 
 def _trace(config: NodeConfig) -> Iterator[Finding]:

@@ -36,12 +36,14 @@ COMMANDS: dict[str, str] = {
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
     "gone": "causalcast.cli.node",
+    "doctor": "causalcast.cli.doctor",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
+    "chaos": "causalcast.cli.chaos",
 }
 
 

@@ -8,15 +8,14 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from causalcast.runtime.control import ControlServer
-from causalcast.runtime.control_client import Answer
+from causalcast.runtime.control import ControlServer, ProgramRequest
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
 
 log = logging.getLogger(__name__)
 
 Program = Callable[[Node], Awaitable[None]]
-Requests = Mapping[str, Callable[[Answer], Answer]]
+Requests = Mapping[str, ProgramRequest]
 
 
 def run_node(

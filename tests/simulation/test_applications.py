@@ -159,6 +159,8 @@ def test_a_late_member_joins_and_leaves() -> None:
         assert cluster.groups_of(2) == [cluster.group_id("rest")]
         with pytest.raises(NodeError, match="no group 'none'"):
             applications.nodes[2].group("none")
+        with pytest.raises(NodeError, match="keeps nothing for late members"):
+            applications.nodes[2].group("some", since="kept")
 
     applications.run(story())
     assert seen == [b"hello", b"bye"]

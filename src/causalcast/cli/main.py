@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",
+    "chat": "causalcast.cli.chat",
     "pub": "causalcast.cli.node",
     "sub": "causalcast.cli.node",
     "status": "causalcast.cli.node",

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
+from causalcast.runtime.node import Since, check_since
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
@@ -164,9 +165,12 @@ class VirtualNode:
         self.life = life
         self.inbox = inbox
 
-    def group(self, name: str) -> VirtualGroup:
+    def group(self, name: str, since: Since = "now") -> VirtualGroup:
         """A handle on a group; joins it when its context is entered, unless a member."""
-        return VirtualGroup(self, name, self.applications.cluster.group_id(name))
+        group = self.applications.cluster.group_id(name)
+        if not self.is_member(group):
+            check_since(since, self.applications.cluster.protocol, name)
+        return VirtualGroup(self, name, group)
 
     def status(self) -> dict[str, Any]:
         """How much was published and delivered here, per group and over all lives."""

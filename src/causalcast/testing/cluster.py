@@ -63,6 +63,7 @@ class Cluster:
         text = toml_text({"protocol": protocol, "until_ms": 0, "seed": seed}, tables)
         self._run = ScenarioRun(Scenario(text, "cluster"), "full")
         self._world = self.world = self._run.simulation
+        self.protocol = self._run.scenario.blueprint.protocol
         self._groups = self._run.scenario.blueprint.groups
         self._deliveries: list[list[Publication]] = [[] for _ in range(nodes)]
         self._published: dict[tuple[int, int], GroupId] = {}  # by node and number
@@ -201,7 +202,7 @@ class Cluster:
     def check(self) -> None:
         """Fail unless everything that the protocol promises was kept."""
         found = self.judgement()
-        promised = self._run.scenario.blueprint.protocol.guarantees
+        promised = self.protocol.guarantees
         names = [WEAKER_FORMS.get(guarantee, guarantee) for guarantee in promised]
         broken = [violation for name in names for violation in found.violations[name]]
         assert not broken, f"{len(broken)} violations; first: {broken[0]}"

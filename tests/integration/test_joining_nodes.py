@@ -54,6 +54,8 @@ class Comers:
             [trace]
             path = "node-{node}/trace"
             level = "deliveries"
+            [security]
+            tls = false
             """,
             self.folder,
         )

@@ -265,14 +265,15 @@ class SafePathSetup(LinkSetup):
             exchange.wants_adoption = True
             if self.owner.born:
                 self._adopt(exchange, out)
-        else:
-            assert isinstance(message, Adopted)
+        elif isinstance(message, Adopted):
             self._on_adopted(exchange, message, out)
+        else:
+            out.note("safe_path.not_for_me", link.peer)  # of the other set-up
 
     # Greetings and adoption
 
     def _on_hello(self, exchange: Exchange, hello: Hello, out: Outbox) -> None:
-        if not hello.born:
+        if not hello.born or exchange.peer_born:  # nobody is born twice
             return
         exchange.peer_born = True
         exchange.peer_was_empty = hello.empty
@@ -449,7 +450,9 @@ class SafePathSetup(LinkSetup):
         )
 
     def _route(self, control: Control, out: Outbox) -> None:
-        link = self.owner.links.get(control.route[control.hop])
+        link = None
+        if 0 <= control.hop < len(control.route):
+            link = self.owner.links.get(control.route[control.hop])
         if link is not None and link.safe_out:
             self.owner.send_in_stream(link, control, out)
         else:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",
     "chat": "causalcast.cli.chat",
+    "experiment": "causalcast.cli.experiment",
     "join": "causalcast.cli.node",
     "leave": "causalcast.cli.node",
     "keys": "causalcast.cli.keys",

@@ -130,3 +130,18 @@ def test_late_members_are_told_what_they_get(tmp_path: Path) -> None:
             assert message is not None and message.payload == b"after"
             assert two.status()["groups"] == ["both", "some"]
         assert two.status()["groups"] == ["both"]
+
+
+def test_who_knows_the_members_of_the_start_only_says_so(tmp_path: Path) -> None:
+    town = Neighbourhood(
+        tmp_path,
+        2,
+        protocol="delta_neighbourhood",
+        overlay='kind = "line"',
+        groups="some = [1]\nboth = [1, 2]",
+    )
+    with SyncNode(town.config(2)) as two:
+        with pytest.raises(NodeError, match="members of the start only"):
+            two.group("some").__enter__()
+        with two.group("both"):
+            assert two.status()["groups"] == ["both"]

@@ -130,7 +130,7 @@ class ControlServer:
         self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            self._node.group(group)
+            self._node.group(group).check_joinable()
         except NodeError as error:
             writer.write(line_of({"ok": False, "error": str(error)}))
             return

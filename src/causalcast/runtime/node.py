@@ -36,6 +36,11 @@ def check_since(since: str, spec: ProtocolSpec, group: str) -> None:
     """Raise unless a late member of `group` can get what `since` asks for."""
     if since not in SINCE:
         raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
+    if not spec.late_members:
+        raise NodeError(
+            f"{spec.name} leads messages to the members of the start only, so nobody can join "
+            f"{group!r} later; let the node be a member from the beginning ([groups])"
+        )
     if since == "kept" and "kept" not in spec.offers:
         raise NodeError(
             f"{spec.name} keeps nothing for late members, so nobody can join {group!r} with "
@@ -127,7 +132,7 @@ class Group:
 
     async def __aenter__(self) -> "Group":
         if self._group not in self._host.stack.groups:
-            check_since(self._since, self._host.config.blueprint.protocol, self.name)
+            self.check_joinable()
             self._host.join_group(self._group)
             self._joined = True
         return self
@@ -141,6 +146,11 @@ class Group:
         if self._joined and not self._host.stopped.is_set():
             self._host.leave_group(self._group)
         self._joined = False
+
+    def check_joinable(self) -> None:
+        """Raise if the node is no member, and cannot become one as asked."""
+        if self._group not in self._host.stack.groups:
+            check_since(self._since, self._host.config.blueprint.protocol, self.name)
 
     async def publish(self, body: bytes) -> Receipt:
         """Publish `body`; returns when it is durable here, and so will reach the others."""

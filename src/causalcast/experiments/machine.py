@@ -18,10 +18,14 @@ from typing import Final
 
 from causalcast.errors import CausalcastError
 from causalcast.experiments.broadcaster import run_broadcaster
+from causalcast.experiments.experiment import Experiment
 from causalcast.experiments.plan import Plan
 from causalcast.registry import find_protocol
 
-BETWEEN_STARTS: Final = 0.02  # seconds; a contact takes in one newcomer after the other
+# A contact takes in one newcomer after the other, and those who wait for it ask again and again:
+# so many may look for their place at a time.
+NEWCOMERS: Final = 12
+PATIENCE: Final = 10.0  # seconds; then others get their chance
 
 
 class TheirInput:
@@ -49,18 +53,29 @@ def run_machine(folder: Path, name: str) -> int:
     find_protocol(plan.protocol)  # loaded once, before the forks
     gc.freeze()  # what was loaded stays where it is, in pages that all share
     for_them, ours = os.pipe()
+    newcomers: list[int] = []
     for node in plan.nodes_on(name):
+        newcomers = _fewer(newcomers, Experiment(folder))
         if os.fork() == 0:
             os.dup2(for_them, 0)
             os.close(ours)
             os._exit(_be_node(plan, folder, node))
-        time.sleep(BETWEEN_STARTS)
+        newcomers.append(node)
     os.close(for_them)
     their_input = TheirInput(ours)
     signal.signal(signal.SIGTERM, their_input.close)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
     threading.Thread(target=their_input.close_with_ours, daemon=True).start()  # no forks after it
     return sum(os.wait()[1] != 0 for _ in plan.nodes_on(name))
+
+
+def _fewer(newcomers: list[int], experiment: Experiment) -> list[int]:
+    """Wait until there is room for one more; those that still look for their place."""
+    begun = time.monotonic()
+    while len(newcomers) >= NEWCOMERS and time.monotonic() < begun + PATIENCE:
+        time.sleep(0.02)
+        newcomers = [node for node in newcomers if not experiment.takes_part(node)]
+    return newcomers[1 - NEWCOMERS :]
 
 
 def _be_node(plan: Plan, folder: Path, node: int) -> int:

@@ -17,8 +17,9 @@ from typing import Any
 
 from causalcast.core.ids import number_of, origin_of
 from causalcast.errors import NodeError
+from causalcast.runtime.node import ReceivedMessage
 from causalcast.testing import Applications, Cluster, VirtualNode
-from causalcast.testing.applications import VirtualGroup, VirtualMessage
+from causalcast.testing.applications import VirtualGroup
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "replicated_map.py"
 
@@ -84,7 +85,7 @@ class BusyGroup(VirtualGroup):
 
     pause: Callable[[], float]
 
-    async def __anext__(self) -> VirtualMessage:
+    async def __anext__(self) -> ReceivedMessage:
         message = await super().__anext__()
         await asyncio.sleep(self.pause())
         return message

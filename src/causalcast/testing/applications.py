@@ -21,12 +21,13 @@ import collections
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
+from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
-from causalcast.runtime.node import Since, check_since
+from causalcast.runtime.host import Host
+from causalcast.runtime.node import ReceivedMessage, Since, check_since
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
@@ -52,6 +53,11 @@ class Inbox:
         self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news.set()
 
+    def give_back(self, publication: Publication) -> None:
+        """The application could not handle it: it comes again next."""
+        self.queues.setdefault(publication.group, collections.deque()).appendleft(publication)
+        self.news.set()
+
     def acknowledge(self, message: MessageId, now: int) -> None:
         """The application has handled it; for a while the disk may not know that yet."""
         publication = self.kept.pop(message, None)
@@ -70,40 +76,6 @@ class Inbox:
         for publication in again.values():
             self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news = asyncio.Event()
-
-
-class VirtualMessage:
-    """A message as the application gets it; see `causalcast.runtime.node.ReceivedMessage`."""
-
-    def __init__(self, node: "VirtualNode", publication: Publication, group: str) -> None:
-        self._node = node
-        self._publication = publication
-        self.id: MessageId = publication.id
-        self.group = group
-        self.payload: bytes = publication.body
-
-    @property
-    def origin(self) -> NodeId:
-        """Who published it."""
-        return origin_of(self.id)
-
-    @property
-    def number(self) -> int:
-        """Which of its origin's publications it is."""
-        return number_of(self.id)
-
-    async def ack(self) -> None:
-        """It is handled. A crash soon after may hand it over once more."""
-        self._node.check_alive()
-        self._node.inbox.acknowledge(self.id, self._node.applications.now())
-
-    def give_back(self) -> None:
-        """It could not be handled: it comes again next."""
-        queues = self._node.inbox.queues
-        queues.setdefault(self._publication.group, collections.deque()).appendleft(
-            self._publication
-        )
-        self._node.inbox.news.set()
 
 
 class VirtualReceipt:
@@ -145,13 +117,14 @@ class VirtualGroup:
     def __aiter__(self) -> "VirtualGroup":
         return self
 
-    async def __anext__(self) -> VirtualMessage:
+    async def __anext__(self) -> ReceivedMessage:
         inbox = self._node.inbox
         while True:
             self._node.check_alive()
             queue = inbox.queues.get(self._group)
             if queue:
-                return VirtualMessage(self._node, queue.popleft(), self.name)
+                # It asks its host for no more than `acknowledge` and `inbox.give_back`.
+                return ReceivedMessage(cast(Host, self._node), queue.popleft(), self.name)
             inbox.news.clear()
             await inbox.news.wait()
 
@@ -183,6 +156,11 @@ class VirtualNode:
     def is_member(self, group: GroupId) -> bool:
         """Whether the node is in that group."""
         return group in self.applications.cluster.groups_of(self.id)
+
+    def acknowledge(self, message: MessageId) -> None:
+        """The application has handled `message`; a crash soon after may hand it over again."""
+        self.check_alive()
+        self.inbox.acknowledge(message, self.applications.now())
 
     def check_alive(self) -> None:
         """Raise if this life is over."""

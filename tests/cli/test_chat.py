@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
@@ -11,7 +12,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 def sit_down(folder: Path, node: int, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    """Somebody at a terminal, who leaves after a minute if the test has not ended by then."""
+    person = subprocess.Popen(
         [sys.executable, "-m", "causalcast", "chat", "--node", str(node), *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
@@ -21,6 +23,10 @@ def sit_down(folder: Path, node: int, *arguments: str) -> "subprocess.Popen[str]
         text=True,
         bufsize=1,
     )
+    leave = threading.Timer(60, person.kill)
+    leave.daemon = True
+    leave.start()
+    return person
 
 
 def say(person: "subprocess.Popen[str]", text: str) -> None:

@@ -114,6 +114,7 @@ class Host(SteppingHost):
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
             self.out.keeps_records = self.journal is not None
+            self.out.links_lose_nothing = True
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
@@ -573,21 +574,29 @@ class Host(SteppingHost):
         error: WireError | None = None
         if not self.wants[RECEIVE]:
             messages, error = self.codec.decode_all(frames)
-            self._receive_in_one_step(link, messages)
+            control = self._receive_in_one_step(link, messages)
         else:
             # Each message is a step, so that its rows follow one another.
+            control = 0
             for data in self.codec.split(frames):
                 messages, error = self.codec.decode_all([data])
-                self._receive_in_one_step(link, messages, len(data))
+                control += self._receive_in_one_step(link, messages, len(data))
                 if error is not None:
                     break
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
         if error is not None and link.current:
             raise error
 
     def _receive_in_one_step(
         self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
-    ) -> None:
-        """`traced_size`: bytes of the one message there is, where rows tell what came."""
+    ) -> int:
+        """How many of them were for the layers below the multicast.
+
+        `traced_size`: bytes of the one message there is, where rows tell what came.
+        """
         peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
         carrying = self.codec.carrying
         control = 0
@@ -618,10 +627,7 @@ class Host(SteppingHost):
             raise
         except Exception as error:  # a bug in a protocol stops this node and nobody else
             self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
-        if control:
-            pause = link.control.take(control, self.loop.time())
-            if pause and link.current:
-                link.rest(pause)
+        return control
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)

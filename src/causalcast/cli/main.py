@@ -39,6 +39,8 @@ COMMANDS: dict[str, str] = {
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
+    "udp": "causalcast.cli.udp",
+    "udp-ptp": "causalcast.cli.udp",
 }
 
 

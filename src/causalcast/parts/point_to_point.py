@@ -352,9 +352,17 @@ class PointToPoint:
         """Messages that were accepted and not acknowledged."""
         return self.unsettled
 
-    def give_up(self, out: Effects) -> None:
-        """Stop speaking with the peer for now; it counts as failed."""
-        self._fail("given up", out)
+    def take_back_ack(self, acknowledgement: Datagram) -> None:
+        """This acknowledgement did not leave, or not like this: say nothing of its message until
+        another copy comes. For those who want to see what the layer does then."""
+        conversation = self.current
+        if conversation is not None and acknowledgement.source == conversation.mine:
+            number = _near(acknowledgement.number, conversation.taken)
+            conversation.ack = min(conversation.ack, number - 1)
+            conversation.early_map = 0
+            for ack in list(conversation.unconfirmed):
+                if ack.number >= number:
+                    conversation.unconfirmed.remove(ack)
 
     # Opening a conversation
 

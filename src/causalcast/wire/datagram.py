@@ -60,8 +60,9 @@ def decode(data: bytes) -> tuple[Sender, Datagram]:
     magic, version, kind, host, port, *fields = _HEAD.unpack_from(data)
     if magic != MAGIC or version != VERSION or kind > LAST_KIND:
         raise WireError("a datagram of another kind")
-    body = data[_HEAD.size : -_CHECKSUM.size]
-    return (_unpacked(host), port), Datagram(kind, *fields, body)
+    datagram = Datagram(kind, *fields)
+    datagram.body = data[_HEAD.size : -_CHECKSUM.size]
+    return (_unpacked(host), port), datagram
 
 
 def _packed(host: str) -> bytes:

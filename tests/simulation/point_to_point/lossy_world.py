@@ -78,6 +78,7 @@ class End:
         self.layer: PointToPoint | None = None
         self.sent: dict[tuple[int, int, int], list[int]] = {}  # when each copy left, this life
         self.confirmed_acks: dict[int, bool] = {}
+        self.tokens = (0, 0)  # of its conversation, after its last step: its own and the other's
 
 
 class LossyWorld:
@@ -172,10 +173,13 @@ class LossyWorld:
     def _crash(self, end: End) -> None:
         self.fired["restart"] += 1
         end.layer = None
+        end.tokens = (0, 0)
         self._polls[end.me] = 0
         self._plan(self.now + self.draw.choice([1, 50, 3000]) * MILLISECOND, "begin", end.me)
 
     def _after_step(self, end: End, layer: PointToPoint) -> None:
+        conversation = layer.current
+        end.tokens = (conversation.mine, conversation.theirs) if conversation else (0, 0)
         self._check_bounds(layer)
         self._check_round_trip(layer)
         due = layer.deadline()
@@ -271,6 +275,8 @@ class LossyWorld:
             raise Broken("no false failure", failed.reason)
         if failed.reason.startswith("no a"):
             self._check_patience(end)
+        elif self.ends[1 - end.me].tokens == end.tokens[::-1]:
+            raise Broken("no false failure", "the other end still spoke in the same conversation")
         self._promises.failed(end.me, failed.lost)
 
     def _check_patience(self, end: End) -> None:

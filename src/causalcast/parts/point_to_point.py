@@ -30,6 +30,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.parts.round_trip import RoundTrip, next_timeout
+from causalcast.parts.send_window import SendWindow
 
 # Kinds of datagrams. The report has the first three.
 DATA: Final = 0
@@ -184,6 +185,7 @@ class PointToPointOptions:
         ack_queue: int = 64,
         fast_repeat: bool = False,
         confirm_acks: bool = True,
+        adapts: bool = False,
     ) -> None:
         self.retransmissions = retransmissions
         self.ack_delay = ack_delay
@@ -193,8 +195,9 @@ class PointToPointOptions:
         self.window = window  # messages under way
         self.queue = queue  # messages accepted and not acknowledged
         self.ack_queue = ack_queue  # acknowledgements that were not acknowledged
-        self.fast_repeat = fast_repeat  # repeat at once what three later messages overtook
+        self.fast_repeat = fast_repeat  # repeat at once what later messages overtook
         self.confirm_acks = confirm_acks  # acknowledge acknowledgements
+        self.adapts = adapts  # fewer under way when some are lost
 
 
 class Outgoing:
@@ -261,6 +264,7 @@ class PointToPoint:
         self.options = options
         self.random = source
         self.round_trip = RoundTrip(options.shortest_timeout, options.per_byte)
+        self.send_window = SendWindow(options.window, options.adapts)
         self.current: Conversation | None = None
         self.waiting: collections.deque[bytes] = collections.deque()  # accepted, not sent yet
         self.unsettled = 0  # accepted, not acknowledged
@@ -324,6 +328,7 @@ class PointToPoint:
                     self._fail("no acknowledgement came", out)
                     return
                 out.append(Note("retransmit", message.number % NUMBERS, message.transmissions))
+                self.send_window.lost(message.number, conversation.last_number)
                 self._transmit(conversation, message, now, out)
         every = self.options.keep_alive_every
         if every and now - self.spoke_at >= every and not conversation.under_way:
@@ -351,6 +356,16 @@ class PointToPoint:
     def queued(self) -> int:
         """Messages that were accepted and not acknowledged."""
         return self.unsettled
+
+    def begin(self, mine: int, theirs: int, now: int) -> None:
+        """Speak in a conversation that both ends agreed on elsewhere, with tokens never used."""
+        assert self.current is None
+        self.current = Conversation(mine, theirs)
+        self.spoke_at = now
+
+    def may_send(self) -> bool:
+        """Whether a message that is sent now leaves now."""
+        return self.current is not None and not self.waiting and self._may_send(self.current)
 
     def take_back_ack(self, acknowledgement: Datagram) -> None:
         """This acknowledgement did not leave, or not like this: say nothing of its message until
@@ -460,7 +475,7 @@ class PointToPoint:
 
     def _may_send(self, conversation: Conversation) -> bool:
         """Whether the window has room: also for the first one that is missing there."""
-        return conversation.last_number - conversation.settled < self.options.window
+        return conversation.last_number - conversation.settled < self.send_window.allowed
 
     def _number(
         self, conversation: Conversation, kind: int, body: bytes, now: int, out: Effects
@@ -506,11 +521,15 @@ class PointToPoint:
     def _take_acks(
         self, conversation: Conversation, datagram: Datagram, now: int, out: Effects
     ) -> None:
+        answered_at = -1  # when the copy left that was answered
         if datagram.answered_transmission != 0:
             answered = _near(datagram.answers, conversation.settled)
             message = conversation.under_way.get(answered)
-            if message is not None and self._may_sample(message):
-                self.round_trip.sample(now - message.sent_at)
+            if message is not None:
+                if message.transmissions == datagram.answered_transmission:
+                    answered_at = message.sent_at
+                if self._may_sample(message):
+                    self.round_trip.sample(now - message.sent_at)
         acknowledged = _near(datagram.ack, conversation.settled)
         if conversation.settled < acknowledged <= conversation.last_number:
             arrived = 0
@@ -519,11 +538,12 @@ class PointToPoint:
                 if message is not None and message.kind == DATA:
                     arrived += 1
             conversation.settled = acknowledged
+            self.send_window.arrived(arrived)
             if arrived:
                 self.unsettled -= arrived
                 out.append(Arrived(arrived))
         if datagram.early:
-            self._take_early_map(conversation, datagram, now, out)
+            self._take_early_map(conversation, datagram, answered_at, now, out)
         self._confirmed(conversation, _near(datagram.settled, conversation.taken))
 
     def _may_sample(self, message: Outgoing) -> bool:
@@ -531,9 +551,16 @@ class PointToPoint:
         return message.transmissions == 1
 
     def _take_early_map(
-        self, conversation: Conversation, datagram: Datagram, now: int, out: Effects
+        self,
+        conversation: Conversation,
+        datagram: Datagram,
+        answered_at: int,
+        now: int,
+        out: Effects,
     ) -> None:
-        """What came early needs no repetition; what it overtook may need one at once."""
+        """What came early needs no repetition; what it overtook may need one at once: a first copy
+        that three answers have left out, any copy that left well before one that was answered."""
+        margin = self.round_trip.smoothed // 4
         first = _near(datagram.ack, conversation.settled) + 1
         if first + EARLY_BITS < conversation.settled or first > conversation.last_number:
             return
@@ -546,10 +573,16 @@ class PointToPoint:
                 break
             if number > first and later & 1:
                 message.due = NEVER
-            elif self.options.fast_repeat and message.transmissions == 1:
+            elif (
+                self.options.fast_repeat and message.transmissions <= self.options.retransmissions
+            ):
                 message.overtaken += 1
-                if message.overtaken >= FAST_REPEAT_AFTER:
+                is_first = message.transmissions == 1
+                if message.sent_at + margin < answered_at or (
+                    is_first and message.overtaken >= FAST_REPEAT_AFTER
+                ):
                     out.append(Note("overtaken", number % NUMBERS, message.transmissions))
+                    self.send_window.lost(number, conversation.last_number)
                     self._transmit(conversation, message, now, out)
 
     def _on_ack(self, conversation: Conversation, datagram: Datagram, out: Effects) -> None:

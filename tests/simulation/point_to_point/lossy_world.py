@@ -66,6 +66,7 @@ class Settings:
             fast_repeat=draw.random() < 0.3,
             confirm_acks=draw.random() < 0.8,
         )
+        self.options.adapts = self.options.fast_repeat
         if self.friendly:
             self.options.shortest_timeout = 3 * self.longest_delay + ack_delay
 
@@ -225,7 +226,7 @@ class LossyWorld:
             self._travel(other, data)
         if self._happens("replay", self.settings.replay):
             victim, old = self.draw.choice(self._recorded)
-            after = self.draw.randrange(8 * SECOND)
+            after = self.settings.shortest_delay + self.draw.randrange(8 * SECOND)
             self._plan(self.now + after, "arrive", victim, old)
         if self._happens("forgery", self.settings.forgery):
             victim, old = self.draw.choice(self._recorded)

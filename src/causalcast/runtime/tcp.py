@@ -19,6 +19,7 @@ import msgspec
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import WireError
 from causalcast.runtime.address_book import Address, AddressBook
+from causalcast.runtime.carrier import Carrier, Listener, TcpCarrier
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.introductions import Introduced
 from causalcast.wire.framing import FrameReader, frame
@@ -76,8 +77,9 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         connected = transport.get_extra_info("socket")
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if connected is not None:  # a connection of TCP has a socket of its own
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
         self._links.connected(self)
@@ -189,6 +191,7 @@ class TcpLinks:
         events: LinkEvents,
         max_frame: int,
         send_buffer: int = DEFAULT_SEND_BUFFER,
+        carrier: Carrier | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.events = events
@@ -206,7 +209,8 @@ class TcpLinks:
         self._dials: dict[NodeId, _Dial] = {}
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
-        self._server: asyncio.Server | None = None
+        self._carrier = carrier or TcpCarrier()
+        self._server: Listener | None = None
         self._closing = False
 
     # What the host asks for
@@ -217,9 +221,7 @@ class TcpLinks:
         def accept() -> Connection:
             return Connection(self, NodeId(-1), LinkId(-1), False)
 
-        self._server = await self.loop.create_server(
-            accept, address.host, address.port, start_serving=False
-        )
+        self._server = await self._carrier.bind(accept, address.host, address.port)
 
     async def listen(self) -> None:
         """Accept dials from now on."""
@@ -327,7 +329,7 @@ class TcpLinks:
             if address is None:
                 raise OSError("no address is known")
             async with asyncio.timeout(DIAL_TIMEOUT):
-                await self.loop.create_connection(connection, address.host, address.port)
+                await self._carrier.connect(connection, address.host, address.port)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:

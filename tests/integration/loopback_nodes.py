@@ -36,10 +36,12 @@ class Neighbourhood:
         overlay: str = 'kind = "full_mesh"',
         groups: str = 'all = "*"',
         more: str = "",
+        transport: str = "tcp",
     ) -> None:
         self.folder = folder
         self.ids = list(range(1, nodes + 1))
         self.ports = dict(zip(self.ids, free_ports(nodes), strict=True))
+        self.transport = transport
         self._texts = (protocol, overlay, groups, more)
 
     def config(self, node: int, **changes: str) -> NodeConfig:
@@ -51,6 +53,7 @@ class Neighbourhood:
             [node]
             id = {node}
             listen = "127.0.0.1:{self.ports[node]}"
+            transport = "{self.transport}"
             [cluster]
             name = "{changes.get("cluster", "test")}"
             peers = {{ {peers} }}

@@ -573,9 +573,7 @@ class PointToPoint:
                 break
             if number > first and later & 1:
                 message.due = NEVER
-            elif (
-                self.options.fast_repeat and message.transmissions <= self.options.retransmissions
-            ):
+            elif self.options.fast_repeat and message.transmissions <= self.options.retransmissions:
                 message.overtaken += 1
                 is_first = message.transmissions == 1
                 if message.sent_at + margin < answered_at or (

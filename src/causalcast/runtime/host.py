@@ -15,6 +15,7 @@ from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime import durable_entry
+from causalcast.runtime.carrier import Carrier, TcpCarrier
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -39,8 +40,10 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.sealing import ClusterKey
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
+from causalcast.runtime.udp_carrier import UdpCarrier
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +121,16 @@ class Host(SteppingHost):
             self,
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
+            self._make_carrier(),
         )
+
+    def _make_carrier(self) -> Carrier:
+        if self.config.transport == "tcp":
+            return TcpCarrier()
+        # Without a key of its own a cluster is on loopback, and its name must do: datagrams are
+        # sealed all the same, but everybody on this machine could work out how.
+        key = self.config.cluster_key or self.config.cluster.encode()
+        return UdpCarrier(ClusterKey(key))
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""

@@ -3,6 +3,7 @@
 [node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
 [storage] path                      [trace] path, level               [limits]  [security] tls
+[udp] cluster_key                   (with [node] transport = "udp")
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -31,6 +32,8 @@ from causalcast.wire.codec import DEFAULT_MAX_BODY
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
+TRANSPORTS: Final = ("tcp", "udp")
+SHORTEST_KEY: Final = 32  # bytes
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -67,6 +70,8 @@ class NodeConfig:
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
+    transport: str = "tcp"
+    cluster_key: bytes = b""  # seals the datagrams of UDP
 
     @staticmethod
     def read(path: Path) -> "NodeConfig":
@@ -128,16 +133,21 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     advertise = listen
     if node_table.has("advertise"):
         advertise = _address(node_table, "advertise", node_table.text("advertise"))
+    transport = node_table.text("transport", "tcp", TRANSPORTS)
     node_table.finish()
+    cluster_key = _cluster_key(table.table("udp"), transport, folder)
     cluster_table = table.table("cluster")
     cluster = cluster_table.text("name", "causalcast")
     peers = _peers(cluster_table, me)
     contacts = _contacts(cluster_table)
-    _check_security(table, [listen, advertise, *contacts, *peers.values()])
+    is_sealed = transport == "udp" and cluster_key != b""
+    _check_security(table, [] if is_sealed else [listen, advertise, *contacts, *peers.values()])
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
     if overlay in CHANGING:
+        if transport == "udp":
+            raise node_table.wrong("transport", transport, f"tcp: {overlay} is not on UDP yet")
         if peers:
             raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
         groups, late_groups = _groups_of_comers(table.table("groups"), me, bool(contacts))
@@ -180,6 +190,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
+        transport=transport,
+        cluster_key=cluster_key,
     )
     _check_buildable(config, table)
     return config
@@ -236,6 +248,23 @@ def _check_security(table: Table, addresses: list[Address]) -> None:
                 f"{table.where}: {address} can be reached by others, and without TLS only "
                 "loopback addresses (127.0.0.1) are allowed"
             )
+
+
+def _cluster_key(table: Table, transport: str, folder: Path) -> bytes:
+    """What nodes on UDP prove their membership with; empty if no file is given."""
+    given = table.text("cluster_key", "")
+    table.finish()
+    if not given:
+        return b""
+    if transport != "udp":
+        raise table.wrong("cluster_key", given, "none, or transport = 'udp' in [node]")
+    try:
+        key = (folder / given).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{table.where}: udp.cluster_key: {given}: {error.strerror}") from None
+    if len(key) < SHORTEST_KEY:
+        raise table.wrong("cluster_key", given, f"a file of at least {SHORTEST_KEY} random bytes")
+    return key
 
 
 def _topology(table: Table, kind: str, nodes: list[NodeId]) -> Topology:

@@ -208,7 +208,6 @@ class Outgoing:
         "due",
         "kind",
         "number",
-        "overtaken",
         "sent_at",
         "timeout",
         "transmissions",
@@ -222,7 +221,6 @@ class Outgoing:
         self.sent_at = 0
         self.timeout = 0
         self.due = 0
-        self.overtaken = 0  # how many later ones are known to have come
 
 
 class Unconfirmed:
@@ -246,6 +244,7 @@ class Conversation:
         self.last_number = mine % NUMBERS  # of mine, the last that was given
         self.settled = self.last_number  # of mine, all up to here came
         self.under_way: dict[int, Outgoing] = {}
+        self.came_early = 0  # of those, how many are known to have come
         self.taken = theirs % NUMBERS  # of theirs, all up to here were taken
         self.early: dict[int, Datagram] = {}  # of theirs, came before an earlier one
         self.ack = self.taken  # what datagrams say of `taken`: lags behind while acks are delayed
@@ -475,7 +474,10 @@ class PointToPoint:
 
     def _may_send(self, conversation: Conversation) -> bool:
         """Whether the window has room: also for the first one that is missing there."""
-        return conversation.last_number - conversation.settled < self.send_window.allowed
+        if conversation.last_number - conversation.settled >= self.options.window:
+            return False
+        flying = len(conversation.under_way) - conversation.came_early
+        return flying < self.send_window.allowed
 
     def _number(
         self, conversation: Conversation, kind: int, body: bytes, now: int, out: Effects
@@ -487,16 +489,20 @@ class PointToPoint:
         self._transmit(conversation, message, now, out)
 
     def _transmit(
-        self, conversation: Conversation, message: Outgoing, now: int, out: Effects
+        self,
+        conversation: Conversation,
+        message: Outgoing,
+        now: int,
+        out: Effects,
+        backs_off: bool = True,
     ) -> None:
         message.transmissions += 1
         if message.transmissions == 1:
             message.timeout = self.round_trip.first_timeout(len(message.body))
-        else:
+        elif backs_off:
             message.timeout = next_timeout(message.timeout)
         message.sent_at = now
         message.due = now + self._drawn_out(message.timeout)
-        message.overtaken = 0
         datagram = self._stamped(conversation, message.kind)
         datagram.number = message.number % NUMBERS
         datagram.transmission = message.transmissions
@@ -535,8 +541,9 @@ class PointToPoint:
             arrived = 0
             for number in range(conversation.settled + 1, acknowledged + 1):
                 message = conversation.under_way.pop(number, None)
-                if message is not None and message.kind == DATA:
-                    arrived += 1
+                if message is not None:
+                    conversation.came_early -= message.due == NEVER
+                    arrived += message.kind == DATA
             conversation.settled = acknowledged
             self.send_window.arrived(arrived)
             if arrived:
@@ -559,7 +566,7 @@ class PointToPoint:
         out: Effects,
     ) -> None:
         """What came early needs no repetition; what it overtook may need one at once: a first copy
-        that three answers have left out, any copy that left well before one that was answered."""
+        that three later messages overtook, any that left well before one that was answered."""
         margin = self.round_trip.smoothed // 4
         first = _near(datagram.ack, conversation.settled) + 1
         if first + EARLY_BITS < conversation.settled or first > conversation.last_number:
@@ -572,16 +579,14 @@ class PointToPoint:
             if later == 0:
                 break
             if number > first and later & 1:
+                conversation.came_early += message.due != NEVER
                 message.due = NEVER
             elif self.options.fast_repeat and message.transmissions <= self.options.retransmissions:
-                message.overtaken += 1
-                is_first = message.transmissions == 1
-                if message.sent_at + margin < answered_at or (
-                    is_first and message.overtaken >= FAST_REPEAT_AFTER
-                ):
+                by_later = message.transmissions == 1 and later.bit_count() >= FAST_REPEAT_AFTER
+                if by_later or message.sent_at + margin < answered_at:
                     out.append(Note("overtaken", number % NUMBERS, message.transmissions))
                     self.send_window.lost(number, conversation.last_number)
-                    self._transmit(conversation, message, now, out)
+                    self._transmit(conversation, message, now, out, backs_off=False)
 
     def _on_ack(self, conversation: Conversation, datagram: Datagram, out: Effects) -> None:
         number = _near(datagram.number, conversation.settled)

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 DATAGRAMS_PER_TURN: Final = 64
 BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
-LARGEST_DATAGRAM: Final = 8192  # where the way takes it, as loopback does
+LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
 CALL_AGAIN: Final = 0.1  # seconds, then twice as long each time
 MOST_UNPROVEN: Final = 32  # sessions whose caller has sent nothing sealed yet
@@ -48,13 +48,13 @@ SOCKET_BUFFER: Final = 4 << 20  # asked for; the kernel gives what it allows
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
 
-# Eight copies, from 20 ms on: a peer that is silent for about five seconds counts as failed.
+# Nine copies, from 10 ms on: a peer that is silent for about five seconds counts as failed.
 OPTIONS: Final = PointToPointOptions(
-    retransmissions=7,
+    retransmissions=8,
     keep_alive_every=1 * SECOND,
-    shortest_timeout=20 * MILLISECOND,
+    shortest_timeout=10 * MILLISECOND,
     per_byte=0,
-    window=48,
+    window=64,
     fast_repeat=True,
     confirm_acks=False,
     adapts=True,

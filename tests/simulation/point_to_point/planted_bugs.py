@@ -142,14 +142,19 @@ def waiting_ones_forgotten(
 
 
 def repeats_under_a_new_number(
-    self: PointToPoint, conversation: Conversation, message: Outgoing, now: int, out: Effects
+    self: PointToPoint,
+    conversation: Conversation,
+    message: Outgoing,
+    now: int,
+    out: Effects,
+    backs_off: bool = True,
 ) -> None:
     if message.transmissions:
         conversation.under_way.pop(message.number)
         conversation.last_number += 1
         message.number = conversation.last_number
         conversation.under_way[message.number] = message
-    _transmit(self, conversation, message, now, out)
+    _transmit(self, conversation, message, now, out, backs_off)
 
 
 MUTANTS = [

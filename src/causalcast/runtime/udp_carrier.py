@@ -179,6 +179,8 @@ class UdpCarrier:
             session, counter = wire.read_head(data)
             transport = self._sessions.get(session)
             if transport is None:
+                statement = wire.UNKNOWN_FORM.pack(wire.UNKNOWN, session, b"")[: -wire.PROOF_BYTES]
+                self.transmit(statement + self._membership.prove(statement), place)
                 raise WireError("unknown session")
             self._touched[transport] = None
             transport.take(data, counter, place)
@@ -188,8 +190,10 @@ class UdpCarrier:
             self._on_call(data, place, fields)
         elif kind == wire.RETRY:
             self._on_retry(fields)
+        elif kind == wire.REPLY:
+            self._on_reply(fields)
         else:
-            self._on_reply(data, fields)
+            self._on_unknown(data, fields)
 
     # Setting up
 
@@ -255,7 +259,16 @@ class UdpCarrier:
             call.cookie = cookie
             self.transmit(call.encoded(self._membership), call.place)
 
-    def _on_reply(self, data: memoryview, fields: list[Any]) -> None:
+    def _on_unknown(self, data: memoryview, fields: list[Any]) -> None:
+        """The peer has restarted. Numbers of sessions are drawn: an old word ends no new one."""
+        session, proof = fields
+        for transport in list(self._sessions.values()):
+            if transport.theirs == session:
+                if not self._membership.is_proof(bytes(data[: -wire.PROOF_BYTES]), proof):
+                    raise WireError("a forged farewell")
+                transport.forgotten()
+
+    def _on_reply(self, fields: list[Any]) -> None:
         session, theirs, key, proof = fields
         call = self._calls.get(session)
         if call is None or call.answered.done():
@@ -320,7 +333,7 @@ class UdpTransport(asyncio.Transport):
         self._carrier = carrier
         self._loop = asyncio.get_running_loop()
         self._place = place
-        self._theirs = theirs
+        self.theirs = theirs
         mine, other = keys.caller_key, keys.callee_key
         tokens = keys.caller_token, keys.callee_token
         if not is_caller:
@@ -415,6 +428,10 @@ class UdpTransport(asyncio.Transport):
             self._feed()
             self._set_timer()
 
+    def forgotten(self) -> None:
+        """The peer knows nothing of this session."""
+        self._finish(ConnectionResetError("the peer has restarted"))
+
     # Sending
 
     def _feed(self) -> None:
@@ -448,7 +465,7 @@ class UdpTransport(asyncio.Transport):
         self._feed()
 
     def _transmit(self, datagram: Datagram) -> None:
-        sealed = self._sealer.seal(self._theirs, wire.pack_content(datagram))
+        sealed = self._sealer.seal(self.theirs, wire.pack_content(datagram))
         self._carrier.transmit(sealed, self._place)
 
     def _perform(self, out: Effects) -> None:

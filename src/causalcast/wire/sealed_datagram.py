@@ -4,14 +4,16 @@
     retry     kind, caller's session, cookie
     reply     kind, caller's session, callee's session, callee's key, proof
     sealed    kind, receiver's session, counter, sealed content
+    unknown   kind, receiver's session, proof
 
-The first three set up a session; each answer is shorter than what it answers, so that nobody can be
-flooded through us. The content of a sealed datagram is a datagram of the point-to-point layer
+The first three set up a session; the last answers a sealed datagram for a session that a node has
+forgotten by a restart. Each answer is shorter than what it answers, so that nobody can be flooded
+through us. The content of a sealed datagram is a datagram of the point-to-point layer
 without its tokens: the session stands for them.
 """
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from causalcast.errors import WireError
 from causalcast.parts.point_to_point import ACK_OF_ACK, Datagram
@@ -20,6 +22,7 @@ CALL: Final = 0xC1
 RETRY: Final = 0xC2
 REPLY: Final = 0xC3
 SEALED: Final = 0xC4
+UNKNOWN: Final = 0xC5
 RESET: Final = 0xFF  # as the kind of a content: the sender hung up, hear nothing more
 
 KEY_BYTES: Final = 32
@@ -30,15 +33,21 @@ NO_COOKIE: Final = bytes(COOKIE_BYTES)
 CALL_FORM: Final = struct.Struct(f"!BQ{KEY_BYTES}s{COOKIE_BYTES}s{PROOF_BYTES}s")
 RETRY_FORM: Final = struct.Struct(f"!BQ{COOKIE_BYTES}s")
 REPLY_FORM: Final = struct.Struct(f"!BQQ{KEY_BYTES}s{PROOF_BYTES}s")
+UNKNOWN_FORM: Final = struct.Struct(f"!BQ{PROOF_BYTES}s")
 SEALED_HEAD: Final = struct.Struct("!BQQ")
 _CONTENT: Final = struct.Struct("!BIBIBIQI")
 SEAL_BYTES: Final = 16
 OVERHEAD: Final = SEALED_HEAD.size + _CONTENT.size + SEAL_BYTES
-_FORMS: Final = {CALL: CALL_FORM, RETRY: RETRY_FORM, REPLY: REPLY_FORM}
+_FORMS: Final = {
+    CALL: CALL_FORM,
+    RETRY: RETRY_FORM,
+    REPLY: REPLY_FORM,
+    UNKNOWN: UNKNOWN_FORM,
+}
 
 
-def read_setup(data: bytes | memoryview) -> tuple[int, ...]:
-    """The fields of a call, retry or reply, the kind first; WireError for anything else."""
+def read_setup(data: bytes | memoryview) -> tuple[Any, ...]:
+    """The fields of anything that is not sealed, the kind first; WireError if it is not ours."""
     form = _FORMS.get(data[0]) if data else None
     if form is None or len(data) != form.size:
         raise WireError("no datagram of ours")

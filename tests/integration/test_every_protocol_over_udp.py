@@ -50,8 +50,9 @@ def test_a_node_is_killed_on_a_lossy_network(
         assert gather([tmp_path / protocol], runs[-1]).header.faults == {"crash": 1}
     capsys.readouterr()
     main(["verify", *map(str, runs), "--json"])
-    verdicts = json.loads(capsys.readouterr().out)
-    for protocol, verdict in zip(CAUSAL, verdicts, strict=True):
-        checked = verdict["checked"]
+    found = {one["protocol"]: one for one in json.loads(capsys.readouterr().out)["runs"]}
+    assert sorted(found) == sorted(CAUSAL)
+    for protocol in CAUSAL:
+        checked = found[protocol]["checked"]
         broken = [name for name in promised(find_protocol(protocol)) if not checked[name]["ok"]]
         assert broken == [], protocol

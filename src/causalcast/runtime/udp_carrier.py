@@ -37,6 +37,7 @@ from causalcast.wire import sealed_datagram as wire
 log = logging.getLogger(__name__)
 
 DATAGRAMS_PER_TURN: Final = 64
+FEW: Final = 4  # datagrams under way; while there are more, only full ones join them
 BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
 LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
@@ -442,6 +443,12 @@ class UdpTransport(asyncio.Transport):
         now = self._now()
         sent = 0
         while self._buffer and self._layer.may_send():
+            if (
+                len(self._buffer) < self._piece
+                and self._layer.queued() >= FEW
+                and not self._closing
+            ):
+                break  # an acknowledgement is near; until then more may come to share a datagram
             if sent == BURST:
                 self._goes_on = True
                 self._loop.call_soon(self._go_on)

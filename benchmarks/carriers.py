@@ -96,10 +96,11 @@ def serve(name: str, loss: float, pipe: Connection) -> None:
         while not streams or not streams[0].frames:
             await asyncio.sleep(0.001)
         lose(socket_of(carrier, streams[0]), loss)
+        used = time.process_time()
         while not pipe.poll():
             await asyncio.sleep(0.01)
         pipe.recv()
-        pipe.send(streams[0].frames)
+        pipe.send((streams[0].frames, time.process_time() - used))
         while not pipe.poll():
             await asyncio.sleep(0.01)
         listener.close()
@@ -107,14 +108,15 @@ def serve(name: str, loss: float, pipe: Connection) -> None:
     asyncio.run(run())
 
 
-def measure(name: str, loss: float, seconds: float) -> tuple[float, float]:
-    """Frames per second that arrived, and the median round trip in microseconds."""
+def measure(name: str, loss: float, seconds: float) -> tuple[float, float, float]:
+    """Frames per second that arrived, microseconds of CPU per frame at both ends together, and the
+    median round trip in microseconds."""
     here, there = multiprocessing.Pipe()
     server = multiprocessing.Process(target=serve, args=(name, loss, there), daemon=True)
     server.start()
     port: int = here.recv()
 
-    async def run() -> tuple[float, float]:
+    async def run() -> tuple[float, float, float]:
         carrier = carrier_of(name)
         if isinstance(carrier, UdpCarrier):
             await carrier.bind(Stream, "127.0.0.1", port + 10_000)
@@ -124,19 +126,19 @@ def measure(name: str, loss: float, seconds: float) -> tuple[float, float]:
         await asyncio.sleep(0.1)
         lose(socket_of(carrier, stream), loss)
         block = frame(bytes(FRAME_BYTES)) * FRAMES_PER_WRITE
-        began = time.monotonic()
+        began, used = time.monotonic(), time.process_time()
         while time.monotonic() - began < seconds:
             await stream.room.wait()
             stream.transport.write(block)
             await asyncio.sleep(0)
-        took = time.monotonic() - began
+        took, used = time.monotonic() - began, time.process_time() - used
         here.send("count")
         while not here.poll():
             await asyncio.sleep(0.001)
-        arrived: int = here.recv()
+        arrived, used_there = here.recv()
         times = await round_trips(stream, seconds)
         stream.transport.abort()
-        return arrived / took, times
+        return arrived / took, (used + used_there) / arrived * 1e6, times
 
     result = asyncio.run(run())
     here.send("stop")
@@ -194,18 +196,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    found: dict[tuple[float, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[float, str], list[tuple[float, float, float]]] = {}
     for _ in range(options.rounds):
         for loss in options.loss:
             for name in ("tcp", "udp"):
                 found.setdefault((loss, name), []).append(measure(name, loss, options.seconds))
-    print("| loss | transport | frames of 64 bytes per second | p50 round trip, µs |")
-    print("| --- | --- | --- | --- |")
+    print("| loss | transport | frames of 64 bytes per second | CPU per frame, µs | p50, µs |")
+    print("| --- | --- | --- | --- | --- |")
     for (loss, name), results in found.items():
-        rates = sorted(rate for rate, _ in results)
-        trips = statistics.median(trip for _, trip in results)
+        rates = sorted(rate for rate, _, _ in results)
+        used = statistics.median(used for _, used, _ in results)
+        trip = statistics.median(trip for _, _, trip in results)
         spread = f"{rates[0]:,.0f}..{rates[-1]:,.0f}"
-        print(f"| {loss:g} % | {name} | {statistics.median(rates):,.0f} ({spread}) | {trips:.0f} |")
+        rate = f"{statistics.median(rates):,.0f} ({spread})"
+        print(f"| {loss:g} % | {name} | {rate} | {used:.2f} | {trip:.0f} |")
     return 0
 
 

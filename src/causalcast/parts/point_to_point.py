@@ -186,6 +186,7 @@ class PointToPointOptions:
         fast_repeat: bool = False,
         confirm_acks: bool = True,
         adapts: bool = False,
+        ack_every: int = 0,
     ) -> None:
         self.retransmissions = retransmissions
         self.ack_delay = ack_delay
@@ -198,6 +199,9 @@ class PointToPointOptions:
         self.fast_repeat = fast_repeat  # repeat at once what later messages overtook
         self.confirm_acks = confirm_acks  # acknowledge acknowledgements
         self.adapts = adapts  # fewer under way when some are lost
+        # Not 0: delayed acknowledgements only wait for company. They leave at once with a message,
+        # when so many messages came, and when one is missing or came again.
+        self.ack_every = ack_every
 
 
 class Outgoing:
@@ -250,6 +254,7 @@ class Conversation:
         self.ack = self.taken  # what datagrams say of `taken`: lags behind while acks are delayed
         self.early_map = 0  # what they say of `early`
         self.ack_due = NEVER
+        self.unanswered = 0  # messages that came since the last acknowledgement
         self.answers = 0  # the message that came last, and which copy of it
         self.answered_transmission = 0
         self.unconfirmed: collections.deque[Unconfirmed] = collections.deque()
@@ -513,7 +518,8 @@ class PointToPoint:
         """A datagram that says what came so far, and answers the last message if it can."""
         datagram = Datagram(kind, conversation.mine, conversation.theirs)
         datagram.settled = conversation.settled % NUMBERS
-        if conversation.ack_due == NEVER and conversation.answered_transmission != 0:
+        is_due = conversation.ack_due == NEVER or self.options.ack_every != 0
+        if is_due and conversation.answered_transmission != 0:
             self._release_ack(conversation)
             datagram.answers = conversation.answers % NUMBERS
             datagram.answered_transmission = conversation.answered_transmission
@@ -607,7 +613,8 @@ class PointToPoint:
             out.append(Note("beyond the window", datagram.number))
             return  # no end that keeps to its window sends this
         out.append(Note("came", datagram.number, datagram.transmission))
-        if self._is_new(conversation, number):
+        is_new = self._is_new(conversation, number)
+        if is_new:
             conversation.early[number] = datagram
             self._deliver_in_order(conversation, out)
         else:
@@ -617,6 +624,10 @@ class PointToPoint:
         if self.options.ack_delay and conversation.ack_due == NEVER:
             conversation.ack_due = now + self.options.ack_delay
             out.append(Note("ack delayed", datagram.number))
+        every = self.options.ack_every
+        conversation.unanswered += 1
+        if every and (conversation.unanswered >= every or conversation.early or not is_new):
+            conversation.ack_due = NEVER
 
     def _is_new(self, conversation: Conversation, number: int) -> bool:
         return number > conversation.taken and number not in conversation.early
@@ -633,6 +644,7 @@ class PointToPoint:
     def _release_ack(self, conversation: Conversation) -> None:
         """From now on datagrams say what came until now."""
         conversation.ack_due = NEVER
+        conversation.unanswered = 0
         conversation.ack = conversation.taken
         early = 0
         for number in conversation.early:

@@ -37,7 +37,7 @@ from causalcast.wire import sealed_datagram as wire
 log = logging.getLogger(__name__)
 
 DATAGRAMS_PER_TURN: Final = 64
-FEW: Final = 4  # datagrams under way; while there are more, only full ones join them
+FEW: Final = 2  # datagrams under way; while there are more, only full ones join them
 BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
 LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
@@ -59,6 +59,8 @@ OPTIONS: Final = PointToPointOptions(
     fast_repeat=True,
     confirm_acks=False,
     adapts=True,
+    ack_delay=1 * MILLISECOND,
+    ack_every=2,
 )
 
 Place = tuple[Any, ...]  # an address as the socket gives it
@@ -427,7 +429,6 @@ class UdpTransport(asyncio.Transport):
             self._layer.poll(self._now(), out)
             self._perform(out)
             self._feed()
-            self._set_timer()
 
     def forgotten(self) -> None:
         """The peer knows nothing of this session."""
@@ -532,7 +533,9 @@ class UdpTransport(asyncio.Transport):
 
     def _set_timer(self) -> None:
         """Be woken at the next deadline; an earlier one that is planned already looks again."""
-        due = ptp.NEVER if self._gone else self._layer.deadline()
+        if self._gone or self._timer_at <= self._now() + OPTIONS.ack_delay:
+            return
+        due = self._layer.deadline()
         if due >= self._timer_at:
             return
         if self._timer is not None:

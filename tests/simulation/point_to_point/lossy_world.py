@@ -66,7 +66,9 @@ class Settings:
             fast_repeat=draw.random() < 0.3,
             confirm_acks=draw.random() < 0.8,
         )
-        self.options.adapts = self.options.fast_repeat
+        if self.options.fast_repeat:  # as the UDP transport has it
+            self.options.adapts = True
+            self.options.ack_every = 3
         if self.friendly:
             self.options.shortest_timeout = 3 * self.longest_delay + ack_delay
 

@@ -121,7 +121,7 @@ def measure(name: str, loss: float, seconds: float) -> tuple[float, float, float
         if isinstance(carrier, UdpCarrier):
             await carrier.bind(Stream, "127.0.0.1", port + 10_000)
         stream = Stream()
-        await carrier.connect(lambda: stream, "127.0.0.1", port)
+        await carrier.connect(lambda: stream, "127.0.0.1", port, None)
         stream.transport.write(frame(bytes(FRAME_BYTES)))
         await asyncio.sleep(0.1)
         lose(socket_of(carrier, stream), loss)

@@ -57,6 +57,24 @@ def test_messages_of_every_length_come_in_causal_order(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_identities_and_tls_inside(tmp_path: Path) -> None:
+    """TLS runs over the stream as over TCP: nodes know one another by their certificates."""
+
+    async def story() -> None:
+        neighbours = Neighbourhood(tmp_path, 2, transport="udp", tls=True)
+        async with neighbours.running() as (one, two):
+            async with one.group("all") as here, two.group("all") as there:
+                await here.publish(b"small")
+                await there.publish(b"large" * 100_000)
+                for group in (here, there):
+                    assert sorted(map(len, await take(group, 2))) == [5, 500_000]
+            (link,) = one._running().links._current.values()
+            assert link.passport is not None
+        assert disorder(gather([tmp_path], tmp_path / "run")) == []
+
+    asyncio.run(story())
+
+
 def test_loss_a_cut_and_a_change_of_address_lose_nothing(tmp_path: Path) -> None:
     """A fifth of all datagrams is lost; then all are, until both ends have given up; then addresses
     change in the middle of a conversation."""

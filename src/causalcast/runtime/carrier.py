@@ -1,10 +1,13 @@
 """What carries links: something that can be listened at and dialled, with asyncio's transports."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
-ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
+FAREWELL_WITHIN: Final = 1.0  # seconds for the other end to say that it has heard the last
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 class Listener(Protocol):
@@ -23,8 +26,10 @@ class Carrier(Protocol):
     async def bind(self, accept: ProtocolFactory, host: str, port: int) -> Listener:
         """Take a place; dials are accepted once it serves. OSError if somebody else has it."""
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> None:
-        """Dial; returns when the connection stands. OSError if that fails."""
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None
+    ) -> None:
+        """Dial, over TLS where there is a context; OSError if the connection never stands."""
 
 
 class TcpCarrier:
@@ -36,5 +41,12 @@ class TcpCarrier:
     async def bind(self, accept: ProtocolFactory, host: str, port: int) -> Listener:
         return await self._loop.create_server(accept, host, port, start_serving=False)
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> None:
-        await self._loop.create_connection(factory, host, port)
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None
+    ) -> None:
+        if context is None:
+            await self._loop.create_connection(factory, host, port)
+        else:
+            await self._loop.create_connection(
+                factory, host, port, ssl=context, ssl_shutdown_timeout=FAREWELL_WITHIN
+            )

@@ -6,15 +6,21 @@ becomes of it.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
+import ssl
+from collections.abc import Coroutine
 from typing import Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Record
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.core.stack import MULTICAST
+from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime import durable_entry
+from causalcast.runtime.address_book import Address
+from causalcast.runtime.admission import Admission
 from causalcast.runtime.carrier import Carrier, TcpCarrier
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
@@ -25,9 +31,11 @@ from causalcast.runtime.durable_entry import (
     Started,
     count,
 )
-from causalcast.runtime.greeting import first_greeting
+from causalcast.runtime.enrolment import grant
+from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.held_steps import HeldStep
-from causalcast.runtime.introductions import Addresses, take_in, who_is_at
+from causalcast.runtime.identity import Passport
+from causalcast.runtime.introductions import Addresses, greeting_at, take_in, who_is_at
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -41,14 +49,17 @@ from causalcast.runtime.node_trace import (
     open_log,
 )
 from causalcast.runtime.sealing import ClusterKey
+from causalcast.runtime.signatures import Signatures
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
+from causalcast.runtime.tls import Tls, objection_to
 from causalcast.runtime.udp_carrier import UdpCarrier
 
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
@@ -66,23 +77,30 @@ class Host(SteppingHost):
             self.me,
             config.cluster,
             self.blueprint.protocol.name,
-            self.codec.digest(self.blueprint.groups.names),  # their order numbers the groups
+            # The order of groups numbers them; what was not signed cannot be delivered as signed.
+            self.codec.digest(
+                self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
+            ),
         )
+        self._admission: Admission
+        self._signatures: Signatures | None = None
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
-        self._entering: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # beside the steps; cancelled at the end
 
     # Life
 
     async def start(self) -> None:
         """Read what an earlier life left, listen, and start the stack."""
+        tls = self._open_identity()
         memory = self._remember()
         self.starts = memory.starts + 1
-        self.links = self._make_links()
+        self._make_admission(tls)
+        self.links = self._make_links(tls)
         try:
             self.trace = open_log(self.config)
             if self.trace is not None:
@@ -97,7 +115,9 @@ class Host(SteppingHost):
                 raise self.failure
             await self.links.listen()  # only now: no link may come up before the stack is ready
             if self.config.contacts:
-                self._entering = self.loop.create_task(self._stay_linked())
+                self._beside(self._stay_linked())
+            if tls is not None:
+                self._beside(self._watch_keys(tls))
         except OSError as error:
             self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
@@ -105,7 +125,36 @@ class Host(SteppingHost):
             self._give_up()
             raise
 
-    def _make_links(self) -> TcpLinks:
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _open_identity(self) -> Tls | None:
+        security = self.config.security
+        if not security.tls:
+            return None
+        tls = Tls(security.identity, self.config.cluster, security.authority)
+        objection = objection_to(tls.identity.passport, self.me)
+        if objection:
+            raise ConfigError(f"{security.identity}: {objection}")
+        return tls
+
+    def _make_admission(self, tls: Tls | None) -> None:
+        config = self.config
+        if config.security.sign:
+            assert tls is not None
+            self._signatures = Signatures(tls)
+        self._admission = Admission(
+            self.me,
+            self.blueprint.groups,
+            None if config.is_changing() else list(self.blueprint.topology.neighbours),
+            config.rights,
+            lambda: self._published,
+            self._signatures,
+        )
+
+    def _make_links(self, tls: Tls | None) -> TcpLinks:
         config = self.config
         greeting = first_greeting(
             config.cluster,
@@ -121,14 +170,19 @@ class Host(SteppingHost):
             self,
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
+            tls,
+            config.limits.control_per_second,
             self._make_carrier(),
         )
 
     def _make_carrier(self) -> Carrier:
         if self.config.transport == "tcp":
             return TcpCarrier()
-        # Without a key of its own a cluster is on loopback, and its name must do: datagrams are
-        # sealed all the same, but everybody on this machine could work out how.
+        if self.config.security.tls and not isinstance(self.loop, asyncio.BaseEventLoop):
+            raise ConfigError("transport = 'udp' with TLS needs asyncio's own event loop")
+        # Without a key of its own the cluster's name must do: datagrams are sealed all the same,
+        # but whoever knows the name could work out how. Then TLS inside says who is who, or the
+        # cluster is on loopback.
         key = self.config.cluster_key or self.config.cluster.encode()
         return UdpCarrier(ClusterKey(key))
 
@@ -191,8 +245,8 @@ class Host(SteppingHost):
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._entering is not None:
-            self._entering.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self.journal is not None:
             self.journal.close()
         else:
@@ -273,7 +327,9 @@ class Host(SteppingHost):
             if address in (self.config.listen, self.config.advertise):
                 continue
             try:
-                contact = await who_is_at(address, self.links.greeting, DIAL_TIMEOUT)
+                contact = await who_is_at(
+                    address, self.links.greeting, DIAL_TIMEOUT, self._client_context()
+                )
             except (OSError, TimeoutError) as error:
                 log.warning("the contact at %s does not answer: %s", address, error)
             except NodeError as error:
@@ -286,6 +342,34 @@ class Host(SteppingHost):
                 self.step(lambda: self.stack.join(contact, self.out))  # noqa: B023 - at once
                 return
 
+    def _client_context(self) -> ssl.SSLContext | None:
+        return None if self.links.tls is None else self.links.tls.client
+
+    # Keys
+
+    async def _watch_keys(self, tls: Tls) -> None:
+        """Use a new identity as soon as it is there, and act on new revocations."""
+        while not self.stopped.is_set():
+            await asyncio.sleep(LOOK_AT_KEYS_EVERY)
+            if tls.refresh():
+                self.links.cut_off_revoked()
+                self.revoked()
+
+    def revoked(self) -> None:
+        """Tell the neighbours of a newer list of revocations: each tells its own."""
+        for peer in self.links.current_peers():
+            address = self.book.find(peer)
+            if address is not None:
+                self._beside(self._tell_revocations(address))
+
+    async def _tell_revocations(self, address: Address) -> None:
+        with contextlib.suppress(OSError, TimeoutError, NodeError):
+            await greeting_at(address, self.links.greeting, DIAL_TIMEOUT, self._client_context())
+
+    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
+        """Give somebody who came with a token an identity, where this node may."""
+        return grant(self.config.security.authority, passport, greeting)
+
     # What the application does
 
     async def publish(self, group: GroupId, body: bytes) -> MessageId:
@@ -295,12 +379,18 @@ class Host(SteppingHost):
                 f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
                 "accepted ([limits] body_bytes)"
             )
+        if not self.config.rights.may_publish(self.me, group):
+            raise NodeError(f"no right to publish to {self._name_of(group)}")
         while self._is_overloaded():
             self.relief.clear()
             await self.relief.wait()
         self.check_alive()
         self._published += 1
-        publication = Publication(message_id(self.me, self._published), group, body)
+        message = message_id(self.me, self._published)
+        signed = body
+        if self._signatures is not None:
+            signed = self._signatures.sign(message, group, body)
+        publication = Publication(message, group, signed)
         durable: asyncio.Future[None] = self.loop.create_future()
         self._publishing[durable] = None
         self.start_step()
@@ -317,9 +407,14 @@ class Host(SteppingHost):
             await asyncio.sleep(0)  # nothing made it wait: let frames leave
         return publication.id
 
+    def _name_of(self, group: GroupId) -> str:
+        return repr(self.blueprint.groups.names[group])
+
     def join_group(self, group: GroupId) -> None:
         """Become a member of `group`."""
         self.check_alive()
+        if not self.config.rights.may_subscribe(self.me, group):
+            raise NodeError(f"no right to be a member of {self._name_of(group)}")
         self.start_step()
         self.later(self.add_row, self.at_us, JOIN, -1, group)
         self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
@@ -389,7 +484,10 @@ class Host(SteppingHost):
 
     def link_counts(self) -> dict[str, int]:
         """What went wrong on links, by kind."""
-        return dict(self.links.counts)
+        counts = dict(self.links.counts)
+        if self.links.strangers.turned_away:
+            counts["turned_away"] = self.links.strangers.turned_away
+        return counts
 
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
@@ -430,13 +528,20 @@ class Host(SteppingHost):
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
         peer, out, receive, decode = link.peer, self.out, self.stack.receive, self.codec.decode
+        control = 0
         for data in frames:
             layer, message = decode(data)
+            if layer != MULTICAST:
+                control += 1
             if not link.current:  # a frame before it ended the link
                 return
             if isinstance(message, Addresses):
-                take_in(message, self.book)
+                take_in(message, self.book, self.links.tls is not None)
                 continue
+            if type(message) in self.codec.carrying:
+                self._admission.check(self.codec.publications(message))
+            if self._admission.looks_at_members:
+                self._admission.check_members(peer, message)
             if self.wants[RECEIVE]:
                 about = self.codec.describe(message, len(data))
                 self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
@@ -446,6 +551,10 @@ class Host(SteppingHost):
             except Exception as error:  # a bug in a protocol stops this node and nobody else
                 self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
                 return
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)

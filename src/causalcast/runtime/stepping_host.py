@@ -59,6 +59,7 @@ from causalcast.runtime.node_trace import (
     SUSPECT,
     TRUST,
 )
+from causalcast.runtime.signatures import MOST_OVERHEAD, body_in
 from causalcast.runtime.stability import Stability
 from causalcast.runtime.tcp import TcpLinks
 from causalcast.trace.node_log import NodeLog
@@ -85,7 +86,8 @@ class SteppingHost(World):
         self._naming = set(self.blueprint.overlay.messages) if config.is_changing() else set()
         if config.is_changing():
             layers = [*layers, [Addresses]]
-        self.codec = Codec(layers, config.limits.body_bytes)
+        overhead = MOST_OVERHEAD if config.security.sign else 0
+        self.codec = Codec(layers, config.limits.body_bytes + overhead)
         self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
@@ -196,7 +198,8 @@ class SteppingHost(World):
         own = None if publication is None else publication.id
         published = None
         if publication is not None:
-            published = (number_of(publication.id), int(publication.group), publication.body)
+            body = self._unsigned(publication).body
+            published = (number_of(publication.id), int(publication.group), body)
         return Step(
             self.at_us,
             published,
@@ -299,7 +302,7 @@ class SteppingHost(World):
         self.later(self.links.hang_up, effect.to)
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
-        publication = effect.publication
+        publication = self._unsigned(effect.publication)
         if publication.group not in self.stack.groups:
             return
         if self.wants[DELIVER]:
@@ -309,6 +312,12 @@ class SteppingHost(World):
             )
         self.later(self._hand_over, publication, len(self._deliveries))
         self._deliveries.append(publication)
+
+    def _unsigned(self, publication: Publication) -> Publication:
+        """As the application knows it."""
+        if not self.config.security.sign:
+            return publication
+        return Publication(publication.id, publication.group, body_in(publication.body))
 
     def _hand_over(self, publication: Publication, index: int) -> None:
         count(self.delivered_in, publication.group)

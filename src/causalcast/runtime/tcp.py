@@ -4,6 +4,9 @@ At any time a peer has one current link. What arrives on another one is dropped.
 cross, the one dialled by the smaller id survives: the smaller end refuses the other's dial while
 its own is under way, and the greater end drops its own for the smaller one's.
 
+Over TLS a connection has a passport, what the certificate of the other end says, and may greet only
+as a node that this names. Whoever has a token instead gets an identity, and no link.
+
 Frames of one turn of the loop leave in one write per link. A link whose peer does not keep up
 counts as congested; nothing is dropped, and the host lets publishers wait.
 """
@@ -17,11 +20,15 @@ from typing import Final, Protocol
 import msgspec
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
-from causalcast.errors import WireError
+from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
+from causalcast.runtime.allowance import Allowance
 from causalcast.runtime.carrier import Carrier, Listener, TcpCarrier
+from causalcast.runtime.doorway import Doorway, Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.identity import JOIN, Passport
 from causalcast.runtime.introductions import Introduced
+from causalcast.runtime.tls import Tls, objection_to
 from causalcast.wire.framing import FrameReader, frame
 
 log = logging.getLogger(__name__)
@@ -53,6 +60,12 @@ class LinkEvents(Protocol):
     def relieved(self) -> None:
         """A link that was congested has room again."""
 
+    def revoked(self) -> None:
+        """A newer list of revocations came; links to those on it are closed already."""
+
+    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
+        """The certificate for somebody who came with a token; raises what is said instead."""
+
 
 class Connection(asyncio.BufferedProtocol):
     """One connection, from its greeting to its end. `current` while frames may pass."""
@@ -63,7 +76,10 @@ class Connection(asyncio.BufferedProtocol):
         self.dialled = dialled
         self.current = False
         self.peer_start = 0
+        self.gone = False
+        self.passport: Passport | None = None  # who it is at the other end, over TLS
         self.introduced = Introduced()
+        self.control = Allowance(links.control_per_second, 2 * links.control_per_second)
         self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
         self._links = links
         self._transport: asyncio.Transport | None = None
@@ -82,12 +98,27 @@ class Connection(asyncio.BufferedProtocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
+        if self.gone:  # cut between the handshake and now
+            self.abort()
+            return
+        try:
+            if self._links.tls is not None:
+                self.passport = self._links.tls.passport(transport)
+        except WireError as error:
+            self._links.nonsense(self, error)
+            return
         self._links.connected(self)
+        if self._reader.pending():
+            self.buffer_updated(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._transport is None:
+            # TLS reads on while whoever waits for its handshake has not had its turn.
+            self._reader.filled(nbytes, at_most=0)
+            return
         try:
             if not self.greeted.done():
                 # What follows the greeting is cut by the limit for messages, not for greetings.
@@ -102,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
             self._links.nonsense(self, error)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
         self._forget_patience()
         if not self.greeted.done():
             self.greeted.set_exception(ConnectionError("hung up before greeting"))
@@ -134,6 +166,17 @@ class Connection(asyncio.BufferedProtocol):
         self._forget_patience()
         self._reader.limit = self._links.max_frame
 
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while: the peer sends too much of something."""
+        assert self._transport is not None
+        self._links.counts["slowed_down"] += 1
+        self._transport.pause_reading()
+        self._links.loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
         self.flush()
@@ -149,8 +192,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def where(self) -> str:
         """The other end, for logs."""
-        if self.peer >= 0:
-            return f"node {self.peer}"
+        return f"node {self.peer}" if self.peer >= 0 else self.address()
+
+    def address(self) -> str:
+        """Where the other end is, as the network says."""
         return str(self._transport and self._transport.get_extra_info("peername"))
 
     def _take_greeting(self, body: memoryview) -> None:
@@ -191,9 +236,14 @@ class TcpLinks:
         events: LinkEvents,
         max_frame: int,
         send_buffer: int = DEFAULT_SEND_BUFFER,
+        tls: Tls | None = None,
+        control_per_second: int = 1000,
         carrier: Carrier | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.control_per_second = control_per_second
+        self.tls = tls
+        self.strangers = Strangers()
         self.events = events
         self.max_frame = max_frame
         self.send_buffer = send_buffer
@@ -203,6 +253,8 @@ class TcpLinks:
         self.congested: dict[Connection, None] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
+        if tls is not None:
+            self.greeting = msgspec.structs.replace(greeting, revoked=tls.revocations.der)
         self._me = NodeId(greeting.node)
         self._book = book
         self._current: dict[NodeId, Connection] = {}
@@ -218,8 +270,12 @@ class TcpLinks:
     async def bind(self, address: Address) -> None:
         """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
-        def accept() -> Connection:
+        def guest() -> Connection:
             return Connection(self, NodeId(-1), LinkId(-1), False)
+
+        def accept() -> Doorway:
+            context = None if self.tls is None else self.tls.server
+            return Doorway(self.strangers, context, guest, self._no_handshake)
 
         self._server = await self._carrier.bind(accept, address.host, address.port)
 
@@ -329,7 +385,8 @@ class TcpLinks:
             if address is None:
                 raise OSError("no address is known")
             async with asyncio.timeout(DIAL_TIMEOUT):
-                await self._carrier.connect(connection, address.host, address.port)
+                context = None if self.tls is None else self.tls.client
+                await self._carrier.connect(connection, address.host, address.port, context)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:
@@ -354,8 +411,16 @@ class TcpLinks:
         """The other end answered our dial."""
         peer = connection.peer
         dial = self._dials.get(peer)
+        imposture = self._imposture(connection, greeting)
+        if not imposture:
+            self._hear_revocations(connection, greeting)
         if dial is None or dial.connection is not connection:
             connection.hang_up()  # abandoned meanwhile
+        elif imposture:
+            self.counts["impostors"] += 1
+            log.warning("dialled node %s: %s", peer, imposture)
+            connection.hang_up()
+            self._dial_failed(peer, dial, imposture)
         elif greeting.refusal == CROSSING:
             connection.hang_up()
         elif greeting.refusal:
@@ -393,8 +458,20 @@ class TcpLinks:
 
     def answer(self, connection: Connection, greeting: Greeting) -> None:
         """Somebody dialled us and greeted: take the link, or say why not."""
+        passport = connection.passport
+        if passport is not None and passport.purpose == JOIN:
+            self._enrol(connection, passport, greeting)
+            return
         connection.peer = NodeId(greeting.node)
         connection.link = LinkId(greeting.link)
+        refusal = self._imposture(connection, greeting)
+        if refusal:
+            self.counts["impostors"] += 1
+            log.warning("refusing somebody at %s: %s", connection.address(), refusal)
+            connection.peer = NodeId(-1)
+            connection.hang_up()
+            return
+        self._hear_revocations(connection, greeting)
         refusal = self._objection(greeting)
         if greeting.wanted == ANYBODY:
             refusal = "now you know who is here"
@@ -413,6 +490,27 @@ class TcpLinks:
             connection.hang_up()
         else:
             self._take(connection, greeting)
+
+    def _enrol(self, connection: Connection, passport: Passport, greeting: Greeting) -> None:
+        """Somebody came with a token: an identity or a refusal, and what to know of the cluster."""
+        refusal, certificate = "now you know who is here", b""
+        try:
+            if greeting.certificate:
+                certificate = self.events.enrol(passport, greeting)
+                self.counts["enrolled"] += 1
+        except CausalcastError as error:
+            self.counts["refused_tokens"] += 1
+            log.warning("refusing a token: %s", error)
+            refusal = str(error)
+        reply = msgspec.structs.replace(self.greeting, refusal=refusal, certificate=certificate)
+        connection.write(frame(reply.encode()))
+        connection.hang_up()
+
+    def _imposture(self, connection: Connection, greeting: Greeting) -> str:
+        """Why whoever greets is not who it says; empty without TLS: then nobody can tell."""
+        if connection.passport is None:
+            return ""
+        return objection_to(connection.passport, greeting.node)
 
     def _objection(self, greeting: Greeting) -> str:
         if self._closing:
@@ -450,6 +548,7 @@ class TcpLinks:
     def _make_current(self, connection: Connection, greeting: Greeting, dial: _Dial | None) -> None:
         peer = connection.peer
         connection.speak()
+        self.strangers.leave(connection)
         connection.peer_start = greeting.start
         before = self._current.pop(peer, None)
         if before is not None:
@@ -467,6 +566,7 @@ class TcpLinks:
     def lost(self, connection: Connection, reason: str) -> None:
         """A connection ended, by whomever."""
         self._connections.pop(connection, None)
+        self.strangers.leave(connection)
         self.no_longer_congested(connection)
         peer = connection.peer
         dial = self._dials.get(peer)
@@ -489,10 +589,43 @@ class TcpLinks:
     def nonsense(self, connection: Connection, error: WireError) -> None:
         """A peer sent what is no message: that link is closed, the node goes on."""
         kind = "bad_frames" if connection.current else "bad_greetings"
+        if isinstance(error, Rejected):
+            kind = f"rejected_{error.kind}"
         self.counts[kind] += 1
         log.warning("closing the link to %s: %s", connection.where(), error)
         connection.abort()
         self.lost(connection, "broken")
+
+    def _no_handshake(self, reason: str) -> None:
+        self.counts["failed_handshakes"] += 1
+        log.info("a handshake failed: %s", reason)
+
+    # Revocations
+
+    def _hear_revocations(self, connection: Connection, greeting: Greeting) -> None:
+        """A greeting may bring a newer list: whoever is on it is cut off, its bearer too."""
+        if self.tls is None or greeting.revoked in (b"", self.tls.revocations.der):
+            return
+        try:
+            if self.tls.adopt(greeting.revoked):
+                self.cut_off_revoked()
+                self.events.revoked()
+        except WireError as error:
+            self.counts["bad_revocations"] += 1
+            log.warning("node %s told: %s", greeting.node, error)
+
+    def cut_off_revoked(self) -> None:
+        """Tell the list of revocations from now on, and end the links to those on it."""
+        assert self.tls is not None
+        revocations = self.tls.revocations
+        self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        for connection in list(self._connections):
+            passport = connection.passport
+            if passport is not None and passport.serial in revocations.serials:
+                self.counts["revoked_links"] += 1
+                log.warning("the certificate of %s is revoked", connection.where())
+                connection.abort()
+                self.lost(connection, "broken")
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""

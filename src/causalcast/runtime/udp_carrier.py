@@ -11,11 +11,13 @@ newer datagram of its session comes from there.
 """
 
 import asyncio
+import collections
 import errno
 import logging
 import os
 import random
 import socket
+import ssl
 from collections import Counter
 from typing import Any, Final
 
@@ -23,7 +25,7 @@ from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.errors import WireError
 from causalcast.parts import point_to_point as ptp
 from causalcast.parts.point_to_point import Datagram, Effects, PointToPoint, PointToPointOptions
-from causalcast.runtime.carrier import ProtocolFactory
+from causalcast.runtime.carrier import FAREWELL_WITHIN, ProtocolFactory
 from causalcast.runtime.sealing import (
     Cookies,
     Exchange,
@@ -46,6 +48,7 @@ MOST_UNPROVEN: Final = 32  # sessions whose caller has sent nothing sealed yet
 UNPROVEN_WITHIN: Final = 5.0  # seconds
 RENEW_COOKIES: Final = 60.0  # seconds
 SOCKET_BUFFER: Final = 4 << 20  # asked for; the kernel gives what it allows
+MOST_UNREAD: Final = 256  # pieces that wait while the node reads more slowly; more are not taken
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
 
@@ -102,7 +105,9 @@ class UdpCarrier:
         self._loop.add_reader(bound, self._read)
         return UdpListener(self, accept)
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> None:
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None
+    ) -> None:
         """Call until somebody answers; whoever waits for this says for how long."""
         assert self._socket is not None
         found = await self._loop.getaddrinfo(
@@ -121,7 +126,21 @@ class UdpCarrier:
             del self._calls[call.session]
         transport = UdpTransport(self, call.place, call.session, theirs, keys, is_caller=True)
         self._sessions[call.session] = transport
-        transport.begin(factory())
+        if context is None:
+            transport.begin(factory())
+            return
+        protocol = factory()
+        transport.begin(asyncio.BufferedProtocol())
+        try:
+            secured = await self._loop.start_tls(
+                transport, protocol, context, ssl_shutdown_timeout=FAREWELL_WITHIN
+            )
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None:
+            raise ConnectionError("hung up in the handshake")
+        protocol.connection_made(secured)
 
     def serve(self, accept: ProtocolFactory | None) -> None:
         """Answer calls from now on, or no more."""
@@ -319,6 +338,8 @@ class _Call:
 class UdpTransport(asyncio.Transport):
     """One session as a byte stream."""
 
+    _start_tls_compatible = True  # asyncio asks this before it puts TLS on a transport
+
     def __init__(
         self,
         carrier: UdpCarrier,
@@ -346,7 +367,9 @@ class UdpTransport(asyncio.Transport):
         self._layer = PointToPoint(OPTIONS, random.SystemRandom())
         self._layer.begin(*tokens, self._now())
         self._piece = _piece_towards(place)
-        self._protocol: asyncio.BufferedProtocol | None = None
+        self._protocol: asyncio.BaseProtocol | None = None
+        self._reading = True
+        self._unread: collections.deque[bytes] = collections.deque()  # while nobody reads
         self._buffer = bytearray()  # written, not numbered yet
         self._high, self._low = 1 << 16, 1 << 14
         self._paused = False
@@ -357,7 +380,7 @@ class UdpTransport(asyncio.Transport):
         self._timer_at = ptp.NEVER
         self._goes_on = False  # a further burst is planned
 
-    def begin(self, protocol: asyncio.BufferedProtocol) -> None:
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
         """The session stands."""
         self._protocol = protocol
         protocol.connection_made(self)
@@ -388,15 +411,36 @@ class UdpTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self._protocol is not None
+        return self._protocol
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self._hand_over()
+
     def close(self) -> None:
         if not self._closing:
             self._closing = True
             self._feed()
 
     def abort(self) -> None:
+        self._force_close(None)
+
+    def _force_close(self, error: Exception | None) -> None:
+        """As asyncio's own transports have it; its TLS calls this."""
         if not self._gone:
             self._transmit(Datagram(wire.RESET, 0, 0))
-            self._finish(None)
+            self._finish(error)
 
     # What the carrier hands over
 
@@ -418,6 +462,8 @@ class UdpTransport(asyncio.Transport):
         if datagram.kind == wire.RESET:
             self._finish(ConnectionResetError("the peer hung up"))
             return
+        if len(self._unread) >= MOST_UNREAD and datagram.kind == ptp.DATA:
+            raise WireError("a slow reader")  # it comes again
         out: Effects = []
         self._layer.receive(datagram, self._now(), out)
         self._perform(out)
@@ -496,17 +542,26 @@ class UdpTransport(asyncio.Transport):
     # Receiving
 
     def _deliver(self, body: bytes) -> None:
-        if body[:1] != STREAM:
-            self._acknowledge_the_end()
-            return
-        assert self._protocol is not None
-        piece = memoryview(body)[1:]
-        while piece and not self._gone and not self._closing:
-            buffer = memoryview(self._protocol.get_buffer(len(piece)))
-            taken = min(len(buffer), len(piece))
-            buffer[:taken] = piece[:taken]
-            piece = piece[taken:]
-            self._protocol.buffer_updated(taken)
+        self._unread.append(body)
+        if self._reading:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the protocol what came, as long as it reads."""
+        while self._unread and self._reading and not self._gone:
+            body = self._unread.popleft()
+            if body[:1] != STREAM:
+                self._acknowledge_the_end()
+                return
+            piece = memoryview(body)[1:]
+            while piece and not self._gone:
+                # The protocol may have changed: it hands over to TLS, or to a guest.
+                assert isinstance(self._protocol, asyncio.BufferedProtocol)
+                buffer = memoryview(self._protocol.get_buffer(len(piece)))
+                taken = min(len(buffer), len(piece))
+                buffer[:taken] = piece[:taken]
+                piece = piece[taken:]
+                self._protocol.buffer_updated(taken)
 
     def _acknowledge_the_end(self) -> None:
         """The peer closed in good order: so do we, and nothing is left to say."""

@@ -65,6 +65,7 @@ class Codec:
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._names: list[str] = []
+        self.carrying: set[type[Message]] = set()  # classes that may carry publications
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
             for message_class in classes:
@@ -105,6 +106,10 @@ class Codec:
             self._clock_entries(message),
         )
 
+    def publications(self, message: Message) -> list[Publication]:
+        """The publications that a message carries; see `carrying`."""
+        return self._publications[type(message)](message)
+
     def _clock_entries(self, message: Message) -> int:
         sizes = self._clocks_of(message)
         return sum(sizes) if sizes else -1
@@ -137,6 +142,8 @@ class Codec:
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         if issubclass(message_class, Envelope):
             carried = "m.carried()"
+        if carried:
+            self.carrying.add(message_class)
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)

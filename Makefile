@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format nightly mutants bench bench-overlays bench-pipeline compile fuzz clean help
+.PHONY: demo test test-fast lint format nightly mutants bench bench-runtime bench-overlays bench-pipeline compile fuzz clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -15,6 +15,7 @@ help:
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
 	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
 	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
@@ -64,6 +65,9 @@ fuzz: $(VENV)/.dev
 bench: compile
 	$(BIN)/python benchmarks/run.py
 
+bench-runtime: compile $(VENV)/.bench
+	$(BIN)/python benchmarks/runtime.py
+
 bench-overlays: compile
 	$(BIN)/python benchmarks/overlays.py
 	$(BIN)/python benchmarks/overlay_churn.py
@@ -96,4 +100,8 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,connect,plots,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench,fast]'
 	@touch $@

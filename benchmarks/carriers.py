@@ -21,7 +21,9 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
+from causalcast.runtime.address_book import Address
 from causalcast.runtime.carrier import Carrier, TcpCarrier
+from causalcast.runtime.doorway import Strangers
 from causalcast.runtime.sealing import ClusterKey
 from causalcast.runtime.udp_carrier import UdpCarrier
 from causalcast.wire.framing import FrameReader, frame
@@ -44,6 +46,9 @@ class Stream(asyncio.BufferedProtocol):
         self.room.set()
         self.came = asyncio.Event()
         self._reader = FrameReader(1 << 20)
+
+    def is_stranger(self) -> bool:
+        return False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -90,8 +95,9 @@ def serve(name: str, loss: float, pipe: Connection) -> None:
 
         port = 20_000 + os.getpid() % 10_000
         carrier = carrier_of(name)
-        listener = await carrier.bind(accept, "127.0.0.1", port)
-        await listener.start_serving()
+        listener = carrier.doorway(Strangers(), accept, lambda: None, print)
+        await listener.bind(Address("127.0.0.1", port))
+        listener.open()
         pipe.send(port)
         while not streams or not streams[0].frames:
             await asyncio.sleep(0.001)
@@ -119,7 +125,7 @@ def measure(name: str, loss: float, seconds: float) -> tuple[float, float, float
     async def run() -> tuple[float, float, float]:
         carrier = carrier_of(name)
         if isinstance(carrier, UdpCarrier):
-            await carrier.bind(Stream, "127.0.0.1", port + 10_000)
+            await carrier.bind("127.0.0.1", port + 10_000)
         stream = Stream()
         await carrier.connect(lambda: stream, "127.0.0.1", port, None)
         stream.transport.write(frame(bytes(FRAME_BYTES)))

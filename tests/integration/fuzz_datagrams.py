@@ -66,7 +66,7 @@ class Target:
     async def _make_session(self) -> None:
         self.carrier = UdpCarrier(ClusterKey(b"fuzz" * 8))
         self.carrier.transmit = lambda data, place: None  # type: ignore[method-assign]
-        self.carrier.serve(Sink)
+        self.carrier.serve(lambda session: session.begin(Sink()))
         caller = Exchange()
         self.carrier._answer(5, caller.public, PLACE)
         (self.session,) = self.carrier._sessions.values()

@@ -38,6 +38,8 @@ class Neighbourhood:
         groups: str = 'all = "*"',
         more: str = "",
         transport: str = "tcp",
+        storage: str = "",
+        level: str = "full",
         tls: bool = False,  # most stories are not about it, and plaintext is quicker
     ) -> None:
         self.folder = folder
@@ -45,7 +47,7 @@ class Neighbourhood:
         self.ids = list(range(1, nodes + 1))
         self.ports = dict(zip(self.ids, free_ports(nodes), strict=True))
         self.transport = transport
-        self._texts = (protocol, overlay, groups, more)
+        self._texts = (protocol, overlay, groups, more, storage, level)
         for node in self.ids:
             if self.authority is not None:
                 self.authority.make_identity(self.identity(node), node)
@@ -61,8 +63,8 @@ class Neighbourhood:
         return f'identity = "node-{node}/identity"\n{authority}'
 
     def config(self, node: int, **changes: str) -> NodeConfig:
-        """The configuration of a node; `options` and `cluster` can be changed for one node."""
-        protocol, overlay, groups, more = self._texts
+        """The configuration of a node; some of it can be changed for one node."""
+        protocol, overlay, groups, more, storage, level = self._texts
         peers = ", ".join(f'{peer} = "127.0.0.1:{port}"' for peer, port in self.ports.items())
         return NodeConfig.parse(
             f"""
@@ -82,9 +84,10 @@ class Neighbourhood:
             {groups}
             [storage]
             path = "node-{node}/data"
+            {changes.get("storage", storage)}
             [trace]
             path = "node-{node}/trace"
-            level = "full"
+            level = "{level}"
             [security]
             {self._security(node)}
             {more}

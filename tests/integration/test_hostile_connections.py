@@ -11,6 +11,7 @@ from pathlib import Path
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 
 CONNECTIONS = 1000
+MOST_MEMORY_MB = 256  # about 50 without an attack, and 110 with it
 HELD_AT_MOST = 32  # strangers that a node puts up with
 
 
@@ -76,6 +77,12 @@ def _client_hello() -> bytes:
     raise AssertionError("a handshake cannot end before it began")
 
 
+def memory_of(cluster: LocalCluster, node: int) -> float:
+    """Megabytes of a node's process that are in memory."""
+    told = Path(f"/proc/{cluster._processes[node].pid}/status").read_text()
+    return int(told.partition("VmRSS:")[2].split()[0]) / 1024
+
+
 def test_a_thousand_hostile_connections_do_not_stop_delivery(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
@@ -112,6 +119,7 @@ def test_a_thousand_hostile_connections_do_not_stop_delivery(tmp_path: Path) -> 
         assert sorted(status["links"]) == [2, 3]
         assert status["trouble"]["turned_away"] > CONNECTIONS - HELD_AT_MOST
         assert attackers.made >= CONNECTIONS
+        assert memory_of(cluster, 1) < MOST_MEMORY_MB
     finally:
         attackers.close()
         stubborn = cluster.stop_all()

@@ -2,7 +2,8 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -64,6 +65,14 @@ class Liar:
         self._writer.write(frame(self._codec.encode(message)))
 
 
+@asynccontextmanager
+async def one_and_two(town: Neighbourhood) -> AsyncIterator[tuple[Node, Node]]:
+    """Nodes 1 and 2, linked; node 3 is for somebody else to play."""
+    async with town.node(1) as one, town.node(2) as two:
+        await until(lambda: links(one) == [2])
+        yield one, two
+
+
 LIES: list[tuple[str, Callable[[], list[Publication]]]] = [
     ("rejected_as_myself", lambda: [publication(1, 7)]),
     ("rejected_unknown_origin", lambda: [publication(9, 1)]),
@@ -80,11 +89,7 @@ def test_a_publication_that_cannot_be_true_closes_the_link(
     town = Neighbourhood(tmp_path, 3, "naive_flood", groups=GROUPS, more=RIGHTS, tls=True)
 
     async def story() -> None:
-        one, two = town.node(1), town.node(2)
-        await one.start()
-        await two.start()
-        try:
-            await until(lambda: links(one) == [2])
+        async with one_and_two(town) as (one, two):
             async with Liar(town, one) as liar:
                 await until(lambda: 3 in links(one))
                 liar.say(Copy(publication(3, 1, body=b"so far so good")))
@@ -97,9 +102,6 @@ def test_a_publication_that_cannot_be_true_closes_the_link(
             assert await take(two.group("theirs"), 1) == [b"the rest goes on"]
             assert one.status()["delivered"] == {"ours": 1, "theirs": 1}
             assert f'kind="{counted}"}} 1' in one.metrics()
-        finally:
-            await one.stop()
-            await two.stop()
 
     asyncio.run(story())
 
@@ -244,23 +246,15 @@ def test_who_floods_with_control_messages_is_read_slowly(tmp_path: Path) -> None
     town = Neighbourhood(tmp_path, 3, "naive_flood", more=more, tls=True)
 
     async def story() -> None:
-        one, two = town.node(1), town.node(2)
-        await one.start()
-        await two.start()
-        try:
-            await until(lambda: links(one) == [2])
-            async with Liar(town, one) as liar:
-                await until(lambda: 3 in links(one))
-                for _ in range(5000):
-                    liar.say(Beat())
-                await until(lambda: one.status()["trouble"].get("slowed_down", 0) == 1)
-                await two.group("all").publish(b"meanwhile")
-                assert await take(one.group("all"), 1) == [b"meanwhile"]
-                liar.say(Copy(publication(3, 1, body=b"too fast")))
-                await asyncio.sleep(0.2)
-                assert one.status()["delivered"] == {"all": 1} and 3 in links(one)
-        finally:
-            await one.stop()
-            await two.stop()
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            for _ in range(5000):
+                liar.say(Beat())
+            await until(lambda: one.status()["trouble"].get("slowed_down", 0) == 1)
+            await two.group("all").publish(b"meanwhile")
+            assert await take(one.group("all"), 1) == [b"meanwhile"]
+            liar.say(Copy(publication(3, 1, body=b"too fast")))
+            await asyncio.sleep(0.2)
+            assert one.status()["delivered"] == {"all": 1} and 3 in links(one)
 
     asyncio.run(story())

@@ -42,7 +42,7 @@ def carrier_of(node: object) -> UdpCarrier:
 def test_messages_of_every_length_come_in_causal_order(tmp_path: Path) -> None:
     async def story() -> None:
         neighbours = Neighbourhood(tmp_path, 3, transport="udp")
-        bodies = [bytes([n % 251]) * size for n, size in enumerate([0, 1, 1000, 20_000, 900_000])]
+        bodies = [bytes([n % 251]) * size for n, size in enumerate([0, 1, 1000, 20_000, 300_000])]
         async with neighbours.running() as nodes:
             groups = [node.group("all") for node in nodes]
             for group in groups:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -67,6 +68,8 @@ def test_nodes_speak_over_tls_13_and_what_they_say_is_not_readable(tmp_path: Pat
                 (link,) = two._running().links._connections
                 assert link._transport is not None
                 assert link._transport.get_extra_info("ssl_object").version() == "TLSv1.3"
+                assert two.status()["certificate_expires"] > time.time() + 300 * 86_400
+                assert "causalcast_certificate_expires_seconds" in two.metrics()
             finally:
                 await one.stop()
                 await two.stop()

@@ -3,28 +3,39 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
-FAREWELL_WITHIN: Final = 1.0  # seconds for the other end to say that it has heard the last
+from causalcast.runtime.address_book import Address
+from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+ContextNow = Callable[[], ssl.SSLContext | None]
 
 
-class Listener(Protocol):
-    """A place that can be dialled; asyncio.Server is one."""
+class Door(Protocol):
+    """Where dials arrive."""
 
-    async def start_serving(self) -> None:
+    async def bind(self, address: Address) -> None:
+        """Take `address`; OSError where that cannot be."""
+
+    def open(self) -> None:
         """Accept dials from now on."""
 
     def close(self) -> None:
-        """Accept none any more."""
+        """Accept nobody any more."""
 
 
 class Carrier(Protocol):
     """How bytes come from one node to another, in order."""
 
-    async def bind(self, accept: ProtocolFactory, host: str, port: int) -> Listener:
-        """Take a place; dials are accepted once it serves. OSError if somebody else has it."""
+    def doorway(
+        self,
+        strangers: Strangers,
+        guest: ProtocolFactory,
+        context: ContextNow,
+        failed: Callable[[str], None],
+    ) -> Door:
+        """The way in, over TLS where there is a context; `failed` hears of failed handshakes."""
 
     async def connect(
         self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None
@@ -38,8 +49,14 @@ class TcpCarrier:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
-    async def bind(self, accept: ProtocolFactory, host: str, port: int) -> Listener:
-        return await self._loop.create_server(accept, host, port, start_serving=False)
+    def doorway(
+        self,
+        strangers: Strangers,
+        guest: ProtocolFactory,
+        context: ContextNow,
+        failed: Callable[[str], None],
+    ) -> Doorway:
+        return Doorway(strangers, guest, context, failed)
 
     async def connect(
         self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None

@@ -6,15 +6,20 @@ has most must go: whoever means well needs a few milliseconds, so it is seldom t
 """
 
 import asyncio
+import functools
+import socket
 import ssl
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Final, Protocol, cast
 
-from causalcast.runtime.carrier import FAREWELL_WITHIN
+from causalcast.runtime.address_book import Address
 
 MOST_STRANGERS: Final = 32
 MOST_PER_ADDRESS: Final = 16
 HANDSHAKE_WITHIN: Final = 5.0  # seconds from being accepted to the end of the handshake
+ACCEPT_AGAIN: Final = 0.1  # seconds after the system could not
+BACKLOG: Final = 128
+FAREWELL_WITHIN: Final = 1.0  # seconds for the other end to say that it has heard the last
 
 
 class Stranger(Protocol):
@@ -74,81 +79,115 @@ class Strangers:
 
 
 class Guest(Protocol):
-    """The protocol that takes a connection over when it has been let in."""
+    """The protocol of a connection, once it may speak."""
 
-    gone: bool
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It may speak."""
+    def is_stranger(self) -> bool:
+        """Whether it has still to say who it is."""
 
     def abort(self) -> None:
         """Close it at once."""
 
 
-class Doorway(asyncio.Protocol):
-    """One connection between being accepted and being let in."""
+class Knock:
+    """One connection between being accepted and the end of its handshake."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        self.accepted = accepted
+        self.task: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        """Close it at once; a handshake that waits for its turn takes no memory any more."""
+        assert self.task is not None
+        self.task.cancel()
+
+
+class Doorway:
+    """Listens, and lets in whoever gets through the handshake; `guest` makes its protocol."""
 
     def __init__(
         self,
         strangers: Strangers,
-        context: ssl.SSLContext | None,
-        guest: Callable[[], "asyncio.BufferedProtocol"],
+        guest: Callable[[], asyncio.BaseProtocol],
+        context: Callable[[], ssl.SSLContext | None],
         failed: Callable[[str], None],
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._strangers = strangers
-        self._context = context
         self._make_guest = guest
+        self._context = context
         self._failed = failed
-        self._transport: asyncio.Transport
-        self._task: asyncio.Task[None] | None = None
+        self._listeners: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.pause_reading()  # what comes is for whoever takes over
-        peer = transport.get_extra_info("peername")
-        self._strangers.enter(self, str(peer[0]) if peer else "")
-        if transport.is_closing():
-            return
-        if self._context is None:
-            guest = self._make_guest()
-            transport.set_protocol(guest)
-            self._let_in(guest, transport)
-            transport.resume_reading()
-        else:
-            self._task = asyncio.get_running_loop().create_task(self._shake_hands(self._context))
+    async def bind(self, address: Address) -> None:
+        """Take `address`, all of them if its name has several; OSError where that cannot be."""
+        found = await self._loop.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, protocol, _, where in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            self._listeners.append(listener)
+            listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(where)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._strangers.leave(self)
+    def open(self) -> None:
+        """Accept dials from now on."""
+        for listener in self._listeners:
+            listener.listen(BACKLOG)
+            self._begin(self._accept(listener))
 
-    def abort(self) -> None:
-        """Close it at once; a handshake that waits for its turn takes no memory any more."""
-        if self._task is not None:
-            self._task.cancel()
-        self._transport.abort()
+    def close(self) -> None:
+        """Accept nobody any more, and nobody who is still in the handshake."""
+        for task in self._tasks:
+            task.cancel()
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
 
-    async def _shake_hands(self, context: ssl.SSLContext) -> None:
-        guest = self._make_guest()
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                accepted, where = await self._loop.sock_accept(listener)
+            except OSError as error:  # it went away again, or there are too many open files
+                self._failed(f"nobody could be accepted: {error}")
+                await asyncio.sleep(ACCEPT_AGAIN)
+                continue
+            knock = Knock(accepted)
+            knock.task = self._begin(self._shake_hands(knock))
+            knock.task.add_done_callback(functools.partial(self._forget, knock))
+            self._strangers.enter(knock, str(where[0]))
+
+    async def _shake_hands(self, knock: Knock) -> None:
+        context = self._context()
         try:
-            secured = await asyncio.get_running_loop().start_tls(
-                self._transport,
-                guest,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=HANDSHAKE_WITHIN,
-                ssl_shutdown_timeout=FAREWELL_WITHIN,
-            )
+            if context is None:
+                made = await self._loop.connect_accepted_socket(self._make_guest, knock.accepted)
+            else:
+                made = await self._loop.connect_accepted_socket(
+                    self._make_guest,
+                    knock.accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=HANDSHAKE_WITHIN,
+                    ssl_shutdown_timeout=FAREWELL_WITHIN,
+                )
         except (OSError, TimeoutError) as error:
-            self._strangers.leave(self)
-            self._transport.abort()
             self._failed(str(error) or "hung up in the handshake")
             return
-        if secured is None:  # it was cut between the last byte and now
-            self._strangers.leave(self)
-        else:
-            self._let_in(guest, secured)
+        guest = cast(Guest, made[1])
+        if guest.is_stranger():
+            self._strangers.replace(knock, guest)
 
-    def _let_in(self, guest: asyncio.BufferedProtocol, transport: asyncio.BaseTransport) -> None:
-        assert hasattr(guest, "abort")
-        self._strangers.replace(self, guest)
-        guest.connection_made(transport)
+    def _forget(self, knock: Knock, task: asyncio.Task[None]) -> None:
+        """It is in, or gone; one that never had its turn still has its socket."""
+        self._strangers.leave(knock)
+        if task.cancelled() or task.exception() is not None:
+            knock.accepted.close()

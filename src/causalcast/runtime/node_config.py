@@ -1,8 +1,9 @@
 """A node's TOML, read once into typed objects. Errors name the file, the key, what was expected.
 
-[node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
+[node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
+[cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path                      [trace] path, level               [limits]
+[storage] path, durable             [trace] path, level               [limits]
 [security] tls, identity, authority, sign                              [rights.GROUP] publish, …
 [udp] cluster_key                   (with [node] transport = "udp")
 
@@ -37,6 +38,7 @@ CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
 TRANSPORTS: Final = ("tcp", "udp")
 SHORTEST_KEY: Final = 32  # bytes
+EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -82,6 +84,8 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    event_loop: str = "asyncio"  # which one a node's process runs on
+    durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     security: Security = field(default_factory=Security)
     rights: Rights = field(default_factory=Rights)
     always_new: bool = False  # another id in every life
@@ -123,6 +127,10 @@ class NodeConfig:
             facts["groups"] = _fact(list(self.founders().items()))
         return facts
 
+    def restart(self) -> str:
+        """What a restart brings back: everything ("resume") or nothing ("reborn")."""
+        return self.blueprint.protocol.restart if self.durable else "reborn"
+
     def control_name(self) -> str:
         """What its control socket is called after: the id, unless that is new in every life."""
         return NEW if self.always_new else str(self.node)
@@ -157,6 +165,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     if node_table.has("advertise"):
         advertise = _address(node_table, "advertise", node_table.text("advertise"))
     transport = node_table.text("transport", "tcp", TRANSPORTS)
+    event_loop = node_table.text("event_loop", "asyncio", EVENT_LOOPS)
     node_table.finish()
     cluster_key = _cluster_key(table.table("udp"), transport, folder)
     cluster_table = table.table("cluster")
@@ -194,6 +203,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")
+    durable = storage_table.flag("durable", True)
     if always_new:
         storage = storage / f"life-{me}"
     storage_table.finish()
@@ -215,6 +225,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        durable=durable,
+        event_loop=event_loop,
         security=security,
         rights=rights,
         always_new=always_new,

@@ -61,6 +61,10 @@ class Rights:
         """Whether there is a group that not everybody may be a member of."""
         return bool(self._subscribers)
 
+    def limits_publishers(self) -> bool:
+        """Whether there is a group that not everybody may publish to."""
+        return bool(self._publishers)
+
     def may_publish(self, node: NodeId, group: GroupId) -> bool:
         """Whether others take from `node` what it publishes to `group`."""
         allowed = self._publishers.get(group)

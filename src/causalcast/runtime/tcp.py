@@ -15,7 +15,7 @@ import asyncio
 import collections
 import logging
 import socket
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -23,13 +23,13 @@ from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
 from causalcast.runtime.allowance import Allowance
-from causalcast.runtime.carrier import Carrier, Listener, TcpCarrier
-from causalcast.runtime.doorway import Doorway, Strangers
+from causalcast.runtime.carrier import Carrier, TcpCarrier
+from causalcast.runtime.doorway import Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.identity import JOIN, Passport
 from causalcast.runtime.introductions import Introduced
 from causalcast.runtime.tls import Tls, objection_to
-from causalcast.wire.framing import FrameReader, frame
+from causalcast.wire.framing import FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +84,15 @@ class Connection(asyncio.BufferedProtocol):
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
+        self.messages_out: list[bytes] = []  # of this turn, behind the frames
         self._frames_out: list[bytes] = []
+        self._rests = False
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
         self._transport = transport
         connected = transport.get_extra_info("socket")
         if connected is not None:  # a connection of TCP has a socket of its own
@@ -98,9 +100,6 @@ class Connection(asyncio.BufferedProtocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
-        if self.gone:  # cut between the handshake and now
-            self.abort()
-            return
         try:
             if self._links.tls is not None:
                 self.passport = self._links.tls.passport(transport)
@@ -108,17 +107,11 @@ class Connection(asyncio.BufferedProtocol):
             self._links.nonsense(self, error)
             return
         self._links.connected(self)
-        if self._reader.pending():
-            self.buffer_updated(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._transport is None:
-            # TLS reads on while whoever waits for its handshake has not had its turn.
-            self._reader.filled(nbytes, at_most=0)
-            return
         try:
             if not self.greeted.done():
                 # What follows the greeting is cut by the limit for messages, not for greetings.
@@ -142,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._links.congested[self] = None
+        self._links.congested_peers[self.peer] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -149,15 +143,20 @@ class Connection(asyncio.BufferedProtocol):
     # What the links call
 
     def write(self, data: bytes) -> None:
-        """Let a frame leave at the end of this turn."""
-        if not self._frames_out:
-            self._links.to_flush.append(self)
+        """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
+        self._links.to_flush.append(self)
+        if self.messages_out:
+            self._frames_out.append(frame_all(self.messages_out))
+            self.messages_out = []
         self._frames_out.append(data)
         self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
-        """Hand the frames of this turn to the socket, in one write."""
+        """Hand what leaves in this turn to the socket, in one write."""
         frames, self._frames_out = self._frames_out, []
+        if self.messages_out:
+            frames.append(frame_all(self.messages_out))
+            self.messages_out = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -166,16 +165,28 @@ class Connection(asyncio.BufferedProtocol):
         self._forget_patience()
         self._reader.limit = self._links.max_frame
 
+    def read_on(self) -> None:
+        """Read from the socket if nothing speaks against it, else leave it to the other end."""
+        if self._transport is not None and not self._transport.is_closing():
+            if self._links.reads and not self._rests:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
     def rest(self, seconds: float) -> None:
         """Read nothing for a while: the peer sends too much of something."""
-        assert self._transport is not None
         self._links.counts["slowed_down"] += 1
-        self._transport.pause_reading()
+        self._rests = True
+        self.read_on()
         self._links.loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._rests = False
+        self.read_on()
+
+    def is_stranger(self) -> bool:
+        """Whether it has not said yet who it is."""
+        return not self.current and not self.gone
 
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
@@ -243,6 +254,7 @@ class TcpLinks:
         self.loop = asyncio.get_running_loop()
         self.control_per_second = control_per_second
         self.tls = tls
+        self.informed: set[NodeId] = set()  # who has our list of revocations
         self.strangers = Strangers()
         self.events = events
         self.max_frame = max_frame
@@ -251,6 +263,8 @@ class TcpLinks:
         self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
+        self.congested_peers: dict[NodeId, None] = {}
+        self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
         if tls is not None:
@@ -262,7 +276,12 @@ class TcpLinks:
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
         self._carrier = carrier or TcpCarrier()
-        self._server: Listener | None = None
+        self._doorway = self._carrier.doorway(
+            self.strangers,
+            lambda: Connection(self, NodeId(-1), LinkId(-1), False),
+            lambda: None if self.tls is None else self.tls.server,
+            self._no_handshake,
+        )
         self._closing = False
 
     # What the host asks for
@@ -270,25 +289,20 @@ class TcpLinks:
     async def bind(self, address: Address) -> None:
         """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
-        def guest() -> Connection:
-            return Connection(self, NodeId(-1), LinkId(-1), False)
-
-        def accept() -> Doorway:
-            context = None if self.tls is None else self.tls.server
-            return Doorway(self.strangers, context, guest, self._no_handshake)
-
-        self._server = await self._carrier.bind(accept, address.host, address.port)
+        await self._doorway.bind(address)
 
     async def listen(self) -> None:
         """Accept dials from now on."""
-        assert self._server is not None
-        await self._server.start_serving()
+        self._doorway.open()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
-        """Let a frame leave, dialling where `link` allows it; False if it never will."""
+        """Let a message leave, dialling where `link` allows it; False if it never will."""
         connection = self._current.get(to)
-        if connection is not None and link in (ANY_LINK, connection.link):
-            connection.write(data)
+        if connection is not None and (link == ANY_LINK or link == connection.link):
+            if not connection.messages_out:
+                self.to_flush.append(connection)
+            connection.messages_out.append(data)
+            self.queued_bytes += len(data)
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -334,6 +348,12 @@ class TcpLinks:
             for connection in connections:
                 connection.hang_up()
 
+    def read_on(self, wanted: bool) -> None:
+        """Read from all links, or from none: then those who send fill their buffers and wait."""
+        self.reads = wanted
+        for connection in self._current.values():
+            connection.read_on()
+
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
         return bool(self.congested) or self.queued_bytes > self.send_buffer
@@ -349,8 +369,7 @@ class TcpLinks:
     async def close(self) -> None:
         """Hang up on everybody and stop listening."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for to in [*self._dials, *self._current]:
             self.hang_up(to)
         self.flush()
@@ -365,8 +384,7 @@ class TcpLinks:
     def abort(self) -> None:
         """Cut all connections at once."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for dial in self._dials.values():
             self._abandon(dial)
         for connection in list(self._connections):
@@ -556,10 +574,12 @@ class TcpLinks:
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        if not self.reads:
+            connection.read_on()
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
-            connection.write(data)
+            connection.write(frame(data))
         if connection.current:
             self._crossed.discard(peer)
 
@@ -604,21 +624,24 @@ class TcpLinks:
 
     def _hear_revocations(self, connection: Connection, greeting: Greeting) -> None:
         """A greeting may bring a newer list: whoever is on it is cut off, its bearer too."""
-        if self.tls is None or greeting.revoked in (b"", self.tls.revocations.der):
+        if self.tls is None or not greeting.revoked:
             return
         try:
-            if self.tls.adopt(greeting.revoked):
+            if greeting.revoked != self.tls.revocations.der and self.tls.adopt(greeting.revoked):
                 self.cut_off_revoked()
                 self.events.revoked()
         except WireError as error:
             self.counts["bad_revocations"] += 1
             log.warning("node %s told: %s", greeting.node, error)
+        if greeting.revoked == self.tls.revocations.der:
+            self.informed.add(NodeId(greeting.node))
 
     def cut_off_revoked(self) -> None:
         """Tell the list of revocations from now on, and end the links to those on it."""
         assert self.tls is not None
         revocations = self.tls.revocations
         self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        self.informed.clear()
         for connection in list(self._connections):
             passport = connection.passport
             if passport is not None and passport.serial in revocations.serials:
@@ -629,8 +652,10 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
-            self.events.relieved()
+        if self.congested.pop(connection, 0) is None:
+            self.congested_peers = {congested.peer: None for congested in self.congested}
+            if not self.congested:
+                self.events.relieved()
 
 
 def _is_address(text: str) -> bool:

@@ -48,6 +48,10 @@ class Tls:
         self._make_contexts()
         self._read_lists()
 
+    def expires(self) -> int:
+        """When the certificate lapses, in seconds since 1970."""
+        return int(self.identity.certificate.not_valid_after_utc.timestamp())
+
     def refresh(self) -> bool:
         """Look whether files changed; True if there are new revocations."""
         stamps = self._stamps()

@@ -18,14 +18,18 @@ import os
 import random
 import socket
 import ssl
+from asyncio import sslproto
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.errors import WireError
 from causalcast.parts import point_to_point as ptp
 from causalcast.parts.point_to_point import Datagram, Effects, PointToPoint, PointToPointOptions
-from causalcast.runtime.carrier import FAREWELL_WITHIN, ProtocolFactory
+from causalcast.runtime.address_book import Address
+from causalcast.runtime.carrier import ContextNow, ProtocolFactory
+from causalcast.runtime.doorway import FAREWELL_WITHIN, HANDSHAKE_WITHIN, Guest, Strangers
 from causalcast.runtime.sealing import (
     Cookies,
     Exchange,
@@ -80,7 +84,7 @@ class UdpCarrier:
         self._membership = membership
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
-        self._accept: ProtocolFactory | None = None
+        self._accept: Callable[[UdpTransport], None] | None = None
         self._sessions: dict[int, UdpTransport] = {}  # by our own number
         self._by_call: dict[bytes, UdpTransport] = {}  # those we were called for, not proven yet
         self._calls: dict[int, _Call] = {}
@@ -91,7 +95,7 @@ class UdpCarrier:
 
     # What links ask for
 
-    async def bind(self, accept: ProtocolFactory, host: str, port: int) -> "UdpListener":
+    async def bind(self, host: str, port: int) -> None:
         """Take the port. Dials of our own leave from it too."""
         found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, kind, proto, _, place = found[0]
@@ -106,7 +110,6 @@ class UdpCarrier:
             raise
         self._socket = bound
         self._loop.add_reader(bound, self._read)
-        return UdpListener(self, accept)
 
     async def connect(
         self, factory: ProtocolFactory, host: str, port: int, context: ssl.SSLContext | None
@@ -131,22 +134,21 @@ class UdpCarrier:
         self._sessions[call.session] = transport
         if context is None:
             transport.begin(factory())
-            return
-        protocol = factory()
-        transport.begin(asyncio.BufferedProtocol())
-        try:
-            secured = await self._loop.start_tls(
-                transport, protocol, context, ssl_shutdown_timeout=FAREWELL_WITHIN
-            )
-        except BaseException:
-            transport.abort()
-            raise
-        if secured is None:
-            raise ConnectionError("hung up in the handshake")
-        protocol.connection_made(secured)
+        else:
+            await transport.begin_tls(factory(), context, server_side=False)
 
-    def serve(self, accept: ProtocolFactory | None) -> None:
-        """Answer calls from now on, or no more."""
+    def doorway(
+        self,
+        strangers: Strangers,
+        guest: ProtocolFactory,
+        context: ContextNow,
+        failed: Callable[[str], None],
+    ) -> "UdpDoorway":
+        """The way in to this node."""
+        return UdpDoorway(self, strangers, guest, context, failed)
+
+    def serve(self, accept: "Callable[[UdpTransport], None]") -> None:
+        """Answer calls from now on; `accept` gets each session that has proven itself."""
         self._accept = accept
 
     def close_when_empty(self) -> None:
@@ -262,11 +264,14 @@ class UdpCarrier:
         self._by_call[key] = transport
         self._loop.call_later(UNPROVEN_WITHIN, self._give_up_unproven, key)
         self.transmit(transport.reply, place)
-        transport.accept = self._accept
 
     def proven(self, transport: "UdpTransport") -> None:
         """The caller sealed something: it has the keys."""
         self._prove(transport)
+        if self._accept is None:
+            transport.abort()
+        else:
+            self._accept(transport)
 
     def _prove(self, transport: "UdpTransport") -> None:
         if self._by_call.get(transport.called_with) is transport:
@@ -306,18 +311,61 @@ class UdpCarrier:
         call.answered.set_result((keys, theirs))
 
 
-class UdpListener:
-    """The end of a carrier that can be dialled."""
+class UdpDoorway:
+    """Lets in whoever has set up a session and gets through the handshake of TLS."""
 
-    def __init__(self, carrier: UdpCarrier, accept: ProtocolFactory) -> None:
+    def __init__(
+        self,
+        carrier: UdpCarrier,
+        strangers: Strangers,
+        guest: ProtocolFactory,
+        context: ContextNow,
+        failed: Callable[[str], None],
+    ) -> None:
         self._carrier = carrier
-        self._accept = accept
+        self._strangers = strangers
+        self._make_guest = guest
+        self._context = context
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start_serving(self) -> None:
-        self._carrier.serve(self._accept)
+    async def bind(self, address: Address) -> None:
+        await self._carrier.bind(address.host, address.port)
+
+    def open(self) -> None:
+        self._carrier.serve(self._let_in)
 
     def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
         self._carrier.close_when_empty()
+
+    def _let_in(self, transport: "UdpTransport") -> None:
+        guest = self._make_guest()
+        address = str(transport.get_extra_info("peername")[0])
+        context = self._context()
+        if context is None:
+            transport.begin(guest)
+            if cast(Guest, guest).is_stranger():
+                self._strangers.enter(cast(Guest, guest), address)
+            return
+        self._strangers.enter(transport, address)
+        task = asyncio.get_running_loop().create_task(self._shake_hands(transport, guest, context))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _shake_hands(
+        self, transport: "UdpTransport", guest: asyncio.BaseProtocol, context: ssl.SSLContext
+    ) -> None:
+        try:
+            await transport.begin_tls(guest, context, server_side=True)
+        except (OSError, TimeoutError) as error:
+            self._failed(str(error) or "hung up in the handshake")
+        else:
+            if cast(Guest, guest).is_stranger():
+                self._strangers.replace(transport, cast(Guest, guest))
+        finally:
+            self._strangers.leave(transport)
 
 
 class _Call:
@@ -341,8 +389,6 @@ class _Call:
 class UdpTransport(asyncio.Transport):
     """One session as a byte stream."""
 
-    _start_tls_compatible = True  # asyncio asks this before it puts TLS on a transport
-
     def __init__(
         self,
         carrier: UdpCarrier,
@@ -356,7 +402,6 @@ class UdpTransport(asyncio.Transport):
         self.session = session
         self.called_with = b""
         self.reply = b""
-        self.accept: ProtocolFactory | None = None
         self._carrier = carrier
         self._loop = asyncio.get_running_loop()
         self._place = place
@@ -388,7 +433,30 @@ class UdpTransport(asyncio.Transport):
         """The session stands."""
         self._protocol = protocol
         protocol.connection_made(self)
+        self._hand_over()
         self._set_timer()
+
+    async def begin_tls(
+        self, protocol: asyncio.BaseProtocol, context: ssl.SSLContext, server_side: bool
+    ) -> None:
+        """The session stands: shake hands inside it, then the protocol may speak."""
+        shaken: asyncio.Future[None] = self._loop.create_future()
+        # What asyncio puts on its own transports; it asks no more of them than is here.
+        tls = sslproto.SSLProtocol(
+            self._loop,
+            protocol,
+            context,
+            shaken,
+            server_side=server_side,
+            ssl_handshake_timeout=HANDSHAKE_WITHIN,  # type: ignore[arg-type]  # seconds, as float
+            ssl_shutdown_timeout=FAREWELL_WITHIN,
+        )
+        self.begin(tls)
+        try:
+            await shaken
+        except BaseException:
+            self.abort()
+            raise
 
     # What the protocol asks for
 
@@ -462,8 +530,6 @@ class UdpTransport(asyncio.Transport):
             self._piece = _piece_towards(place)
         if self._protocol is None:
             self._carrier.proven(self)
-            assert self.accept is not None
-            self.begin(self.accept())
         if datagram.kind == wire.RESET:
             self._finish(ConnectionResetError("the peer hung up"))
             return
@@ -548,19 +614,17 @@ class UdpTransport(asyncio.Transport):
 
     def _deliver(self, body: bytes) -> None:
         self._unread.append(body)
-        if self._reading:
-            self._hand_over()
+        self._hand_over()
 
     def _hand_over(self) -> None:
         """Give the protocol what came, as long as it reads."""
-        while self._unread and self._reading and not self._gone:
+        while self._unread and self._reading and self._protocol is not None and not self._gone:
             body = self._unread.popleft()
             if body[:1] != STREAM:
                 self._acknowledge_the_end()
                 return
             piece = memoryview(body)[1:]
             while piece and not self._gone:
-                # The protocol may have changed: it hands over to TLS, or to a guest.
                 assert isinstance(self._protocol, asyncio.BufferedProtocol)
                 buffer = memoryview(self._protocol.get_buffer(len(piece)))
                 taken = min(len(buffer), len(piece))

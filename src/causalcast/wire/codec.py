@@ -10,7 +10,7 @@ publication is four: origin, number, group, body.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
@@ -19,9 +19,9 @@ from msgspec import Meta, Raw
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import WireError
-from causalcast.wire.framing import LENGTH_BYTES
+from causalcast.wire.framing import LENGTH_BYTES, MANY
 
-WIRE_VERSION: Final = 1
+WIRE_VERSION: Final = 2
 DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
@@ -78,6 +78,8 @@ class Codec:
             for struct in structs[1:]:
                 union = union | struct
         self._decoder = msgspec.msgpack.Decoder(union)
+        self._decoder_of_many = msgspec.msgpack.Decoder(list[union])
+        self._splitter = msgspec.msgpack.Decoder(list[Raw])
 
     def encode(self, message: Message) -> bytes:
         """The bytes of one message."""
@@ -91,6 +93,42 @@ class Codec:
             return layer, make(struct)  # messages inside messages are decoded here
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
+
+    def decode_all(
+        self, frames: Iterable[memoryview]
+    ) -> tuple[list[tuple[int, Message]], WireError | None]:
+        """What `decode` says of all messages of some frames, up to the first that is none."""
+        decode, decode_many = self._decoder.decode, self._decoder_of_many.decode
+        found: list[tuple[int, Message]] = []
+        from_struct = self._from_struct
+        try:
+            for data in frames:
+                if len(data) > 0 and data[0] == MANY:
+                    for struct in decode_many(data):
+                        layer, make = from_struct[type(struct)]
+                        found.append((layer, make(struct)))
+                else:
+                    struct = decode(data)
+                    layer, make = from_struct[type(struct)]
+                    found.append((layer, make(struct)))
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            return found, WireError(f"not a message of this cluster: {error}")
+        except WireError as error:  # of a message inside a message
+            return found, error
+        return found, None
+
+    def split(self, frames: Iterable[memoryview]) -> list[memoryview]:
+        """The messages of some frames, each by itself; raises WireError for what is no frame."""
+        apart: list[memoryview] = []
+        for data in frames:
+            if len(data) > 0 and data[0] == MANY:
+                try:
+                    apart += [memoryview(bytes(raw)) for raw in self._splitter.decode(data)]
+                except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                    raise WireError(f"not messages of this cluster: {error}") from None
+            else:
+                apart.append(data)
+        return apart
 
     def describe(self, message: Message, size: int) -> Description:
         """What the trace says of a message that took `size` bytes."""

@@ -46,6 +46,8 @@ COMMANDS: dict[str, str] = {
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
     "chaos": "causalcast.cli.chaos",
+    "udp": "causalcast.cli.udp",
+    "udp-ptp": "causalcast.cli.udp",
 }
 
 

@@ -23,6 +23,7 @@ from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.admission import Admission
+from causalcast.runtime.carrier import Carrier, TcpCarrier
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -50,10 +51,12 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.sealing import ClusterKey
 from causalcast.runtime.signatures import Signatures
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.tls import Tls, objection_to
+from causalcast.runtime.udp_carrier import UdpCarrier
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +184,17 @@ class Host(SteppingHost):
             config.limits.send_buffer_bytes,
             tls,
             config.limits.control_per_second,
+            self._make_carrier(),
         )
+
+    def _make_carrier(self) -> Carrier:
+        if self.config.transport == "tcp":
+            return TcpCarrier()
+        # Without a key of its own the cluster's name must do: datagrams are sealed all the same,
+        # but whoever knows the name could work out how. Then TLS inside says who is who, or the
+        # cluster is on loopback.
+        key = self.config.cluster_key or self.config.cluster.encode()
+        return UdpCarrier(ClusterKey(key))
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""

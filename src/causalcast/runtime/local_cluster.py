@@ -46,6 +46,7 @@ class ClusterPlan:
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
+    transport: str = "tcp"
     tls: bool = True
     addresses: dict[int, str] = field(default_factory=dict)  # none: free ports on loopback
     # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
@@ -223,7 +224,8 @@ class LocalCluster:
         groups: dict[str, object] = {**plan.groups} or {"all": '"*"'}
         named = "".join(f"{toml_key(name)} = {members}\n" for name, members in groups.items())
         return (
-            f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n\n'
+            f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n'
+            f'transport = "{plan.transport}"\n\n'
             f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'

@@ -41,11 +41,13 @@ def _lists_for_groups(
     table = (direct.offsets, direct.words, direct.masks)
     last_use = np.zeros(len(publications), np.int64)
     alive = group_lists.last_uses(*table, graph.order, last_use)
-    kinds = np.arange(len(groups)) if len(groups) <= GROUPS_COMPARED else np.zeros(len(groups), int)
+    compared = len(groups) <= GROUPS_COMPARED
+    kind = place if compared else np.zeros_like(place)
     sizes = np.zeros(len(publications), np.int64)
     words, masks = group_lists.requirement_lists(
-        *table, graph.order, last_use, publications.origin, publications.number,
-        publications.base, publications.rank, place, kinds, _may_share(groups, memberships),
+        *table, graph.order, last_use, publications.origin, publications.number, place, kind,
+        publications.base, publications.rank, kind[publications.rank],
+        _next_to_the_same_group(publications, place), _may_share(groups, memberships),
         _groups_of_origins(publications, place), _pasts(alive, len(publications.origins)), sizes,
     )  # fmt: skip
     lists = DirectCauses(graph.order.astype(np.int32), sizes, words, masks)
@@ -62,6 +64,17 @@ def _may_share(groups: Int32s, memberships: Memberships) -> Bools:
         mine = [place[m.group] for m in of_node if m.group in place]
         share[np.ix_(mine, mine)] = True
     return share
+
+
+def _next_to_the_same_group(publications: Publications, place: Int32s) -> Int32s:
+    """By origin and number: the number of the origin's next publication to the same group."""
+    origin, number = publications.origin[publications.rank], publications.number[publications.rank]
+    where = origin.astype(np.int64) << 32 | place[publications.rank]
+    together = np.argsort(where, kind="stable")
+    again = np.flatnonzero(where[together][1:] == where[together][:-1])
+    following = np.full(len(publications), np.iinfo(np.int32).max, np.int32)
+    following[together[again]] = number[together[again + 1]]
+    return following
 
 
 def _groups_of_origins(publications: Publications, place: Int32s) -> Int32s:

@@ -72,7 +72,7 @@ def _check_large(spark: Any, folder: Path, parts: Sequence[Sequence[Path]]) -> C
 class PiecesOnSpark:
     """Files of whole logs; each is read by the task that works on it."""
 
-    def __init__(self, spark: Any, parts: Sequence[Sequence[Path]]) -> None:
+    def __init__(self, spark: Any, parts: Sequence[Sequence[Any]]) -> None:
         self.spark = spark
         self.parts = parts
 
@@ -84,7 +84,13 @@ class PiecesOnSpark:
     ) -> list[Result]:
         """Do `work` in Spark tasks, a few files each."""
         parts = self.parts if places is None else [self.parts[place] for place in places]
-        return spread(self.spark, parts, lambda paths: work(read_logs(paths, with_times)))
+        return self.on_files(parts, lambda paths: work(read_logs(paths, with_times)))
+
+    def on_files(
+        self, parts: Sequence[Sequence[Any]], work: Callable[[Sequence[Path]], Result]
+    ) -> list[Result]:
+        """Do `work` where the files of each part can be opened."""
+        return spread(self.spark, parts, work)
 
 
 def spread(

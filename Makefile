@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format nightly mutants bench bench-overlays bench-pipeline compile clean help
+.PHONY: demo test test-fast lint format nightly mutants bench bench-runtime bench-overlays bench-pipeline compile fuzz clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -13,7 +13,9 @@ help:
 	@echo "make lint      types, style, import contracts"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
+	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
 	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
 	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
 	@echo "make compile   the simulator and the protocols as C, into build/compiled"
@@ -24,7 +26,7 @@ demo: $(VENV)/.demo
 # Simulations share nothing and run side by side, file by file; real nodes, Spark and commands
 # one after the other.
 SIDE_BY_SIDE = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
-	tests/transcripts tests/unit
+	tests/transcripts tests/unit tests/fuzz
 ONE_BY_ONE = tests/cli tests/docs tests/integration tests/spark
 
 test: $(VENV)/.dev
@@ -55,11 +57,20 @@ nightly: $(VENV)/.demo
 mutants: $(VENV)/.demo
 	$(BIN)/python tests/mutants/mutant_table.py
 
+FUZZ_SECONDS ?= 30
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/fuzz.py --all --seconds $(FUZZ_SECONDS) --corpus build/fuzz
+
 bench: compile
 	$(BIN)/python benchmarks/run.py
 
+bench-runtime: compile $(VENV)/.bench
+	$(BIN)/python benchmarks/runtime.py
+
 bench-overlays: compile
 	$(BIN)/python benchmarks/overlays.py
+	$(BIN)/python benchmarks/overlay_churn.py
 
 bench-pipeline: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py
@@ -89,4 +100,8 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,connect,plots,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench,fast]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""Compiles the packages below the worlds, and the simulator, with mypyc when asked to.
+"""Compiles what is below the worlds, the simulator and the steps of real nodes, when asked to.
 
 An ordinary install is pure Python. `CAUSALCAST_COMPILE=1` (see `make compile`) compiles the modules
 listed here from the same sources; they behave the same and run several times as fast.
@@ -10,8 +10,15 @@ from pathlib import Path
 from setuptools import setup
 
 COMPILED_PACKAGES = ("core", "parts", "detectors", "overlays", "protocols", "simulator")
-# What a simulation calls for every row it writes.
-FURTHER_MODULES = ("trace/recorder.py",)
+FURTHER_MODULES = (
+    "trace/recorder.py",  # what a simulation calls for every row it writes
+    # What a real node calls for every message.
+    "runtime/held_steps.py",
+    "runtime/host.py",
+    "runtime/inbox.py",
+    "runtime/stepping_host.py",
+    "wire/framing.py",
+)
 # These read files and build tables; nothing is gained, and they lean on untyped libraries.
 INTERPRETED = (
     "simulator/scenario.py",

@@ -26,6 +26,8 @@ peers = {{ {peers} }}
 name = "vector_clock_broadcast"
 [groups]
 chat = "*"
+[security]
+tls = false  # all of them are in this process; elsewhere see `causalcast keys`
 """
 
 

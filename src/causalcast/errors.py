@@ -3,6 +3,7 @@
     CausalcastError
     ├── ConfigError        a file, key, option or name is wrong; says where and what was expected
     ├── WireError          a peer sent nonsense: that link is closed and counted, the node goes on
+    │   └── Rejected       what it sent can be read, and cannot be true or is not allowed
     ├── JournalError       this node's own disk failed or holds damaged records: the node stops
     ├── TraceError         a trace cannot be read, or contradicts its own format
     ├── MissingDependency  this machine lacks Java, a compiler or an extra; says what to do
@@ -24,6 +25,14 @@ class ConfigError(CausalcastError):
 
 class WireError(CausalcastError):
     """A peer sent bytes that are no message: close that link, count it, go on."""
+
+
+class Rejected(WireError):
+    """A peer brought a publication that cannot be true, or that somebody had no right to."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind  # under which it is counted
 
 
 class JournalError(CausalcastError):

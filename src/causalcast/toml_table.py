@@ -1,9 +1,11 @@
 """Reads TOML strictly: every key is taken once, what is left over is an error.
 
-Errors name the file, the key and what was expected, so that whoever wrote the file can mend it.
+Errors name the file, the line, the key and what was expected, so that whoever wrote the file can
+mend it. `tomllib` keeps no lines: they are looked up in the text, and only said where found.
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +28,15 @@ _WORDS = {
 class Table:
     """One table of a TOML file; keys are taken out until `finish` finds nothing unknown."""
 
-    def __init__(self, where: str, content: dict[str, Any], name: str = "") -> None:
+    def __init__(
+        self,
+        where: str,
+        content: dict[str, Any],
+        name: str = "",
+        lines: dict[str, int] | None = None,
+    ) -> None:
         self.where = where  # the file, as people know it
+        self._lines = lines or {}  # of keys and tables, by their whole names
         self._content = dict(content)
         self._name = name
         self._known: list[str] = []
@@ -51,7 +60,7 @@ class Table:
     def parse(text: str, where: str) -> "Table":
         """A text as a table."""
         try:
-            return Table(where, tomllib.loads(text))
+            return Table(where, tomllib.loads(text), lines=_lines_of(text))
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{where}: not TOML: {error}") from None
 
@@ -101,7 +110,7 @@ class Table:
 
     def table(self, key: str) -> "Table":
         """A table; empty where there is none."""
-        return Table(self.where, self._typed(key, {}, dict), self._path(key))
+        return Table(self.where, self._typed(key, {}, dict), self._path(key), self._lines)
 
     def tables(self, key: str) -> list["Table"]:
         """A list of tables (`[[key]]`)."""
@@ -109,8 +118,8 @@ class Table:
         for index, content in enumerate(self.items(key)):
             name = f"{self._path(key)}[{index}]"
             if not isinstance(content, dict):
-                raise ConfigError(f"{self.where}: {name} = {content!r}: expected a table")
-            found.append(Table(self.where, content, name))
+                raise ConfigError(f"{self.at(name)}: {name} = {content!r}: expected a table")
+            found.append(Table(self.where, content, name, self._lines))
         return found
 
     def rest(self) -> dict[str, Any]:
@@ -123,11 +132,13 @@ class Table:
         for key in self._content:
             close = difflib.get_close_matches(key, self._known, 1)
             hint = f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(self._known)
-            raise ConfigError(f"{self.where}: unknown key {self._path(key)!r}; {hint}")
+            path = self._path(key)
+            raise ConfigError(f"{self.at(path)}: unknown key {path!r}; {hint}")
 
     def wrong(self, key: str, value: object, expected: str) -> ConfigError:
         """The error that says what was expected at `key`."""
-        return ConfigError(f"{self.where}: {self._path(key)} = {value!r}: expected {expected}")
+        path = self._path(key)
+        return ConfigError(f"{self.at(path)}: {path} = {value!r}: expected {expected}")
 
     def _typed(self, key: str, default: T | None, kind: type[T]) -> T:
         value = self._take(key, default)
@@ -140,8 +151,42 @@ class Table:
         if key in self._content:
             return self._content.pop(key)
         if default is None and required:
-            raise ConfigError(f"{self.where}: key {self._path(key)!r} is missing")
+            raise ConfigError(f"{self.at(self._name)}: key {self._path(key)!r} is missing")
         return default
+
+    def at(self, path: str) -> str:
+        """The file and, where it is known, the line of a key, or of the table it is in."""
+        while path and path not in self._lines:
+            path = path.rpartition(".")[0]
+        return f"{self.where}:{self._lines[path]}" if path else self.where
 
     def _path(self, key: str) -> str:
         return f"{self._name}.{key}" if self._name else key
+
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*([\w\-."']+)\s*=""")
+
+
+def _lines_of(text: str) -> dict[str, int]:
+    """Where each key and each table stands first, by its whole name such as `node.id`."""
+    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header:
+            inside = _plain(header[2])
+            if header[1] == "[[":
+                count = counts.get(inside, 0)
+                counts[inside] = count + 1
+                inside = f"{inside}[{count}]"
+            lines.setdefault(inside, number)
+        elif key:
+            name = _plain(key[1])
+            lines.setdefault(f"{inside}.{name}" if inside else name, number)
+    return lines
+
+
+def _plain(name: str) -> str:
+    return name.replace('"', "").replace("'", "").replace(" ", "")

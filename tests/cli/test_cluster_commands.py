@@ -157,6 +157,10 @@ def test_joining_a_fixed_cluster_or_nobody_is_refused_clearly(
     text = (tmp_path / "causalcast-cluster/node-1/node.toml").read_text()
     address = text.partition('listen = "')[2].partition('"')[0]
     refused = causalcast("join", address, "--dir", "guests", where=tmp_path)
+    assert refused.returncode == 2 and "wants a --token" in refused.stderr
+    authority = "causalcast-cluster/authority"
+    token = causalcast("keys", "token", authority, where=tmp_path).stdout.strip()
+    refused = causalcast("join", address, "--token", token, "--dir", "guests", where=tmp_path)
     assert refused.returncode == 2 and "has a fixed overlay" in refused.stderr
     refused = causalcast("join", "127.0.0.1:1", where=tmp_path)
     assert refused.returncode == 2 and "nobody answers at 127.0.0.1:1" in refused.stderr

@@ -65,6 +65,7 @@ VARIANTS = [
     ("prc_broadcast", {"log": 3}),
     ("cptcast", {"order": "queue"}),
     ("cptcast", {"order": "pipeline"}),
+    ("cptcast", {"tree": "shared"}),
     ("cptcast", {"tree": "source", "most_origins": 2}),
     ("cptcast", {"tree": "mixed"}),
     ("cptcast", {"tree": "root", "beacon_every": 50}),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from causalcast import Node
+from causalcast.runtime.authority import Authority
 from causalcast.runtime.node import Group
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.trace.run_folder import Run
@@ -36,15 +37,32 @@ class Neighbourhood:
         overlay: str = 'kind = "full_mesh"',
         groups: str = 'all = "*"',
         more: str = "",
+        storage: str = "",
+        level: str = "full",
+        tls: bool = False,  # most stories are not about it, and plaintext is quicker
     ) -> None:
         self.folder = folder
+        self.authority = Authority.found(folder / "authority", "test") if tls else None
         self.ids = list(range(1, nodes + 1))
         self.ports = dict(zip(self.ids, free_ports(nodes), strict=True))
-        self._texts = (protocol, overlay, groups, more)
+        self._texts = (protocol, overlay, groups, more, storage, level)
+        for node in self.ids:
+            if self.authority is not None:
+                self.authority.make_identity(self.identity(node), node)
+
+    def identity(self, node: int) -> Path:
+        """The folder of a node's identity, with TLS."""
+        return self.folder / f"node-{node}" / "identity"
+
+    def _security(self, node: int) -> str:
+        if self.authority is None:
+            return "tls = false"
+        authority = 'authority = "authority"' if node == self.ids[0] else ""
+        return f'identity = "node-{node}/identity"\n{authority}'
 
     def config(self, node: int, **changes: str) -> NodeConfig:
-        """The configuration of a node; `options` and `cluster` can be changed for one node."""
-        protocol, overlay, groups, more = self._texts
+        """The configuration of a node; some of it can be changed for one node."""
+        protocol, overlay, groups, more, storage, level = self._texts
         peers = ", ".join(f'{peer} = "127.0.0.1:{port}"' for peer, port in self.ports.items())
         return NodeConfig.parse(
             f"""
@@ -63,9 +81,12 @@ class Neighbourhood:
             {groups}
             [storage]
             path = "node-{node}/data"
+            {changes.get("storage", storage)}
             [trace]
             path = "node-{node}/trace"
-            level = "full"
+            level = "{level}"
+            [security]
+            {self._security(node)}
             {more}
             """,
             self.folder,

@@ -44,7 +44,7 @@ class Comers:
             name = "{self.protocol}"
             [overlay]
             kind = "hyparview"
-            active_view = 5
+            active_view = 3
             probe_every = 300
             retry_after = 200
             [groups]
@@ -54,6 +54,8 @@ class Comers:
             [trace]
             path = "node-{node}/trace"
             level = "deliveries"
+            [security]
+            tls = false
             """,
             self.folder,
         )

@@ -334,6 +334,7 @@ def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
             transport = two._running().links._current[1]._transport  # type: ignore[index]
             assert transport is not None
             transport.pause_reading()
+            one.group("all").on_message(lambda message: None)  # its own are not what it waits for
 
             async def publish_all() -> None:
                 for number in range(count):

@@ -55,6 +55,8 @@ class Story:
         cut: list[tuple[int, int]],
         **options: Any,
     ) -> None:
+        if protocol == "cptcast":
+            options.setdefault("tree", "shared")  # the thesis'
         nodes = 1 + max(max(edge) for edge in edges)
         head = {"protocol": protocol, "seed": 1, "steps": []}
         tables: list[tuple[str, dict[str, Any]]] = [

@@ -4,7 +4,6 @@ import argparse
 import itertools
 import json
 import logging
-import random
 import signal
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.registry import find_protocol
 from causalcast.runtime.address_book import Address
@@ -70,6 +68,9 @@ def _add_up(subparsers: Any) -> None:
     )
     up.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="a new folder for the nodes")
     up.add_argument("--trace", default="messages", choices=LEVELS)
+    up.add_argument(
+        "--insecure", action="store_true", help="no TLS: whoever is on this machine can speak"
+    )
     up.set_defaults(run=run_up)
 
 
@@ -81,6 +82,9 @@ def _add_join(subparsers: Any) -> None:
         "of that cluster, and run it until Ctrl-C. The overlay must be one that nodes can join.",
     )
     join.add_argument("contact", metavar="ADDRESS", help="of any node of the cluster, host:port")
+    join.add_argument(
+        "--token", default="", help="of `causalcast keys token`; without one: no TLS, on loopback"
+    )
     join.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="gets a folder for the node")
     join.add_argument("--listen", metavar="HOST:PORT", help="default: a free port on loopback")
     join.add_argument("--groups", nargs="+", metavar="NAME", help="default: all of them")
@@ -115,12 +119,14 @@ def run_join(options: argparse.Namespace) -> int:
         listen = Address.parse(options.listen or free_addresses(1)[0])
     except ValueError as error:
         raise ConfigError(f"expected {error}") from None
-    theirs = ask_cluster(contact)
-    node = NodeId(random.SystemRandom().randrange(1, NODE_LIMIT))
+    theirs, node = ask_cluster(contact, options.token, options.dir)
     groups = options.groups or json.loads(theirs.facts["groups"])
-    text = newcomers_toml(theirs, contact, node, listen, groups, options.protocol, options.trace)
+    text = newcomers_toml(
+        *(theirs, contact, node, listen, groups, options.protocol, options.trace),
+        tls=bool(options.token),
+    )
     folder = options.dir / f"node-{node}"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "node.toml"
     path.write_text(text)
     where = "" if options.dir == DEFAULT_DIR else f" --dir {options.dir}"
@@ -159,6 +165,7 @@ def run_up(options: argparse.Namespace) -> int:
         overlay=options.overlay,
         groups=_groups(options.groups, options.nodes),
         trace_level=options.trace,
+        tls=not options.insecure,
     )
     cluster = LocalCluster(options.dir, plan)
     # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order. A script's

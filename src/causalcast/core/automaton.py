@@ -111,6 +111,13 @@ class Multicast(Automaton):
         """What an operator watches, as numbers: 1 and 0 for yes and no."""
         return {}
 
+    def waiting_bytes(self) -> int:
+        """Bytes that wait for the neighbour that is furthest behind, of those that are up.
+
+        A real node lets its publishers wait while this is much.
+        """
+        return 0
+
     def takes_part(self) -> bool:
         """Whether this node has found its place, and misses nothing from now on."""
         return True

@@ -50,6 +50,9 @@ class Outbox:
         self.now = 0  # microseconds, the same during the whole step
         self.layer = 0  # which layer is speaking; set by the stack
         self.tells_duplicates = True  # a world that need not know is spared them
+        self.keeps_records = True  # False in a world without a disk: what is persisted is lost
+        self.closes_link = False  # set by `close_link`; for worlds that let many inputs be one step
+        self.congested: dict[NodeId, None] = {}  # whose link takes nothing more for now
         self.effects: list[Effect] = []  # for the world
         self.records: list[Record] = []  # the step's durable entry
         self.notices: list[Notice] = []  # for the layers above
@@ -71,6 +74,7 @@ class Outbox:
 
     def close_link(self, to: NodeId) -> None:
         """Hang up on `to`; the other end hears of it."""
+        self.closes_link = True
         self.effects.append(CloseLink(to))
 
     # Publications

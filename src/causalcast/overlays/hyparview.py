@@ -19,9 +19,13 @@ Where we differ from the paper, and rules it leaves open:
 - Whoever asks changes its view when the answer comes, and declines a late yes.
 - After a no, the next try waits for a timer, longer each time: underfull nodes among full ones
   would otherwise ask for ever.
+- Whoever was refused for half a minute asks with high priority: a few nodes that have only one
+  another are refused by full views for ever. The gap moves to somebody else, until two gaps meet.
 - An isolated node asks with high priority: passive entries first, then whom it lost, then contacts.
 - The link through which a newcomer joined is spared by evictions until the multicast has settled,
-  for a while.
+  for a while. Whoever has nothing but such links turns newcomers to its neighbours: with evictions,
+  a hundred nodes that joined at once were left in several parts.
+- A newcomer asks contacts until it is taken in, whomever it has taken in itself meanwhile.
 - The answer to a join names neighbours of the contact: a newcomer whose contact dies at once is
   not alone.
 - Two halves of a partition have full views and no reason to look for each other. So a node
@@ -75,8 +79,17 @@ class Welcome(Message):
         self.nodes = nodes
 
 
+class TurnTo(Message):
+    """No room for a newcomer without cutting off another one: try these."""
+
+    wire = Wire("hyparview.turn_to", nodes=list[NodeId])
+
+    def __init__(self, nodes: list[NodeId]) -> None:
+        self.nodes = nodes
+
+
 class AskNeighbour(Message):
-    """Ask to become a neighbour; `high` must be granted, if need be by dropping somebody else."""
+    """Ask to become a neighbour; `high` drops somebody else if need be, but no newcomer."""
 
     wire = Wire("hyparview.ask_neighbour", high=bool)
 
@@ -286,6 +299,8 @@ class HyParView(Overlay):
             self._on_join_request(sender, link, out)
         elif isinstance(message, Welcome):
             self._on_welcome(sender, link, message.nodes, out)
+        elif isinstance(message, TurnTo):
+            self._on_turn_to(sender, message.nodes, out)
         elif isinstance(message, Yes):
             self._on_yes(sender, link, out)
         elif isinstance(message, No):
@@ -298,12 +313,27 @@ class HyParView(Overlay):
 
     def _on_join_request(self, newcomer: NodeId, link: LinkId, out: Outbox) -> None:
         others = [peer for peer in self.active if peer != newcomer]
+        if not self._takes_newcomers(out.now):
+            out.send(newcomer, TurnTo(others), link)
+            self._close(newcomer, out)
+            return
         out.send(newcomer, Welcome(others), link)
         self._add(newcomer, link, True, out)
         for peer in others:
             if peer in self.active:
                 walk = ForwardJoin(newcomer, self.settings.active_walk)
                 out.send(peer, walk, self.active[peer])
+
+    def _takes_newcomers(self, now: int) -> bool:
+        """Whether there is a place in the view that no other newcomer depends on."""
+        places = self.settings.active
+        if self._is_newcomer() and places > 1:
+            places -= 1  # newcomers ourselves, we shall need one for whoever takes us in
+        return len(self.active) - len(self._victims(now)) < places
+
+    def _is_newcomer(self) -> bool:
+        """We have contacts, are no neighbour of any, and nobody has taken us in yet."""
+        return bool(self.contacts) and not self.joined
 
     def _on_welcome(self, contact: NodeId, link: LinkId, nodes: list[NodeId], out: Outbox) -> None:
         if contact not in self.asked or contact in self.active:
@@ -314,8 +344,18 @@ class HyParView(Overlay):
             self._to_passive(node)
         self._fill(out)
 
+    def _on_turn_to(self, contact: NodeId, nodes: list[NodeId], out: Outbox) -> None:
+        if self.asked.pop(contact, LOW) != TO_JOIN:
+            return
+        self._close(contact, out)
+        candidates = [node for node in self._free(dict.fromkeys(nodes)) if node != self.me]
+        if candidates and not self.joined:
+            self._ask(self.rng.choice(candidates), TO_JOIN, out)
+        self._arm_fill(out)
+
     def _on_ask(self, peer: NodeId, link: LinkId, high: bool, out: Outbox) -> None:
-        if high or len(self.active) < self.settings.active or peer in self.active:
+        has_room = len(self.active) < self.settings.active or peer in self.active
+        if has_room or (high and self._victims(out.now)):
             out.send(peer, Yes(), link)
             self._add(peer, link, False, out)
         else:
@@ -325,7 +365,8 @@ class HyParView(Overlay):
     def _on_yes(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         kind = self.asked.get(peer, LOW)
         has_room = len(self.active) < self.settings.active
-        if peer in self.asked and peer not in self.active and (has_room or kind == HIGH):
+        makes_room = kind == HIGH and bool(self._victims(out.now))
+        if peer in self.asked and peer not in self.active and (has_room or makes_room):
             self._add(peer, link, False, out)
         elif peer not in self.active:  # the view filled up meanwhile
             self.asked.pop(peer, None)
@@ -442,11 +483,13 @@ class HyParView(Overlay):
             self._remove(peer, out)
         self.asked.pop(peer, None)
         while len(self.active) >= self.settings.active:
-            victim = self._victim(out.now)
+            victim = self.rng.choice(self._victims(out.now) or list(self.active))
             self._disconnect(victim, True, out)
             self._to_passive(victim)
         if peer in self.lost:
             self.lost = {}
+        if peer in self.contacts:
+            self.joined = True
         self._retry_factor = 1
         self.passive.pop(peer, None)
         self.active[peer] = link
@@ -459,11 +502,9 @@ class HyParView(Overlay):
         self.spared.pop(peer, None)
         out.neighbour_down(peer, link)
 
-    def _victim(self, now: int) -> NodeId:
-        """Somebody to drop: whom a newcomer does not depend on, if there is one."""
-        spared = self.spared
-        others = [peer for peer in self.active if spared.get(peer, 0) <= now]
-        return self.rng.choice(others or list(self.active))
+    def _victims(self, now: int) -> list[NodeId]:
+        """Whom we can drop: all but those that a newcomer may depend on."""
+        return [peer for peer in self.active if self.spared.get(peer, 0) <= now]
 
     def _disconnect(self, peer: NodeId, alive: bool, out: Outbox) -> None:
         out.send(peer, Disconnect(alive), self.active[peer])
@@ -497,16 +538,24 @@ class HyParView(Overlay):
 
     def _fill(self, out: Outbox) -> None:
         """Ask one more candidate if the active view has room."""
-        if self.left or len(self.active) + len(self.asked) >= self.settings.active:
+        if self.left:
+            return
+        if self._is_newcomer() and TO_JOIN not in self.asked.values():
+            # Whomever we took in meanwhile is as much outside as we are.
+            candidates = self._free(self.contacts)
+            if candidates:
+                self._ask(self.rng.choice(candidates), TO_JOIN, out)
+            self._arm_fill(out)
+        if len(self.active) + len(self.asked) >= self.settings.active:
             return
         candidates = self._free(self.passive)
         if candidates:
-            self._ask(self.rng.choice(candidates), LOW, out)
+            patient = self._retry_factor < LONGEST_RETRY
+            self._ask(self.rng.choice(candidates), LOW if patient else HIGH, out)
         elif not self.active and not self.asked:
             candidates = self._free(self.lost) + self._free(self.contacts)
             if candidates:
-                # Until somebody has taken us in we are a newcomer, whomever we ask.
-                self._ask(self.rng.choice(candidates), HIGH if self.joined else TO_JOIN, out)
+                self._ask(self.rng.choice(candidates), HIGH, out)
         self._arm_fill(out)
 
     def _free(self, nodes: dict[NodeId, int] | dict[NodeId, None]) -> list[NodeId]:
@@ -514,12 +563,12 @@ class HyParView(Overlay):
         return [node for node in nodes if node not in self.links and node not in self.asked]
 
     def _arm_fill(self, out: Outbox) -> None:
-        hungry = len(self.active) < self.settings.active
-        hopeful = bool(self.passive) or not self.active
+        hungry = len(self.active) < self.settings.active or self._is_newcomer()
+        hopeful = bool(self.passive) or not self.active or self._is_newcomer()
         if hungry and hopeful and not self._fill_armed and not self.left:
             self._fill_armed = True
             pause = self.settings.retry_after * self._retry_factor
-            if self.active:  # an isolated node keeps asking
+            if self.active and not self._is_newcomer():  # an isolated node keeps asking
                 self._retry_factor = min(2 * self._retry_factor, LONGEST_RETRY)
             out.start_timer(FILL, int(pause * (0.8 + 0.4 * self.rng.random())))
 
@@ -564,6 +613,7 @@ SPEC = OverlaySpec(
     messages=[
         Join,
         Welcome,
+        TurnTo,
         AskNeighbour,
         Yes,
         No,

@@ -32,6 +32,26 @@ class CausalDelivery:
         self._waiting: dict[MessageId, list[Held]] = {}
         self._waits_for: dict[MessageId, MessageId] = {}
 
+    def passes(self, publication: Publication, needs: VectorClock) -> bool:
+        """Count `publication` as delivered if it lacks nothing and nothing waits for it.
+
+        Most publications are like that, and this is all there is to do about them; for any other
+        nothing happens here, and `arrive` has to be asked.
+        """
+        identity = publication.id
+        if self._waiting and identity in self._waiting:
+            return False
+        delivered = self.delivered
+        origin = origin_of(identity)
+        number = number_of(identity)
+        if delivered.get(origin, 0) != number - 1:
+            return False
+        for node, count in needs.items():
+            if delivered.get(node, 0) < count:
+                return False
+        delivered[origin] = number
+        return True
+
     def arrive(self, publication: Publication, needs: VectorClock) -> list[Held]:
         """What may be delivered now that `publication` is here, causes before effects.
 

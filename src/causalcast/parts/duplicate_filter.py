@@ -6,7 +6,7 @@ lies beyond a gap is kept one by one.
 
 from typing import final
 
-from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.core.ids import NUMBER_MASK, MessageId, NodeId, message_id, origin_of
 
 
 @final
@@ -19,26 +19,23 @@ class DuplicateFilter:
 
     def add(self, message: MessageId) -> bool:
         """Remember `message`; True if it is new."""
-        origin, number = origin_of(message), number_of(message)
+        origin = origin_of(message)
+        number = message & NUMBER_MASK
         count = self.counts.get(origin, 0)
-        if number <= count:
-            return False
-        if number > count + 1:
-            return self._add_beyond(origin, number)
-        beyond = self._beyond.get(origin)
-        if beyond is None:
+        if number == count + 1:
+            if self._beyond and origin in self._beyond:
+                number = self._close_gap(origin, number, self._beyond[origin])
             self.counts[origin] = number
-        else:
-            self.counts[origin] = self._close_gap(origin, number, beyond)
-        return True
+            return True
+        return number > count and self._add_beyond(origin, number)
 
     def has(self, message: MessageId) -> bool:
         """Whether `message` was seen."""
-        origin, number = origin_of(message), number_of(message)
+        origin = origin_of(message)
+        number = message & NUMBER_MASK
         if number <= self.counts.get(origin, 0):
             return True
-        beyond = self._beyond.get(origin)
-        return beyond is not None and number in beyond
+        return origin in self._beyond and number in self._beyond[origin]
 
     def skip_to(self, origin: NodeId, count: int) -> None:
         """Take everything of `origin` up to `count` for seen."""

@@ -27,6 +27,7 @@ from causalcast.parts.duplicate_filter import DuplicateFilter
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
+LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
 class Have(Message):
@@ -122,6 +123,7 @@ class Neighbour:
         self.has = DuplicateFilter()  # it acknowledged or sent these
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
+        self.queued_bytes = 0  # that these stand for
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
 
 
@@ -134,8 +136,10 @@ class ReliableSending:
         setup: Setup,
         id_of: Callable[[Message], MessageId],
         for_link: Callable[[NodeId, Message], Message] | None = None,
+        size_of: Callable[[Message], int] | None = None,
     ) -> None:
-        """`for_link` puts a message into the form in which it leaves on the link to a peer."""
+        """`for_link` puts a message into the form in which it leaves on the link to a peer;
+        `size_of` says how much memory a message takes that waits for its window."""
         self.direct = setup.text("spread") == "direct"
         if self.direct and not setup.topology.is_complete():
             raise Misfit("spread = 'direct' needs everybody to be a neighbour (overlay full_mesh)")
@@ -150,6 +154,9 @@ class ReliableSending:
         self._forgotten: dict[NodeId, int] = {}  # per origin: every neighbour has 1..n
         self._id_of = id_of
         self._for_link = for_link
+        self._size_of = size_of
+        # A busy link is acknowledged before the window is full, however late the timer is.
+        self._acknowledge_at = max(self.window // 4, LEAST_EARLY)
 
     # What the owner calls
 
@@ -159,19 +166,30 @@ class ReliableSending:
         neighbour = self.neighbours.get(sender)
         if neighbour is not None:
             neighbour.has.add(identity)  # who sends it has it
-            neighbour.under_way.pop(identity, None)
-            self._send_queued(sender, neighbour, out)
-            self._acknowledge_later(sender, neighbour, identity, out)
-        if not self.seen.add(identity):
+            if neighbour.under_way:
+                neighbour.under_way.pop(identity, None)
+            if neighbour.queue:
+                self._send_queued(sender, neighbour, out)
+            to_acknowledge = neighbour.to_acknowledge
+            if not to_acknowledge:
+                out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
+            to_acknowledge[identity] = None
+        is_new = self.seen.add(identity)
+        if not is_new:
             out.duplicate(identity)
             self._forget(origin_of(identity))
-            return False
-        out.persist(Accepted(message))
-        if not self.direct or sender == self.me:
-            self._keep(identity, message)
-            self._spread(identity, out)
-            self._forget(origin_of(identity))
-        return True
+        else:
+            if out.keeps_records:
+                out.persist(Accepted(message))
+            if not self.direct or sender == self.me:
+                self._keep(identity, message)
+                self._spread(identity, out)
+                if neighbour is not None:  # nobody has what was made here just now
+                    self._forget(origin_of(identity))
+        if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
+            out.cancel_timer(ACKNOWLEDGE, sender)
+            self._acknowledge(sender, neighbour, out)
+        return is_new
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         """A `Have` came."""
@@ -189,6 +207,7 @@ class ReliableSending:
             neighbour.queue = deque(
                 identity for identity in self._kept if not neighbour.has.has(identity)
             )
+            neighbour.queued_bytes = sum(self._size(identity) for identity in neighbour.queue)
             if neighbour.queue:
                 out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
@@ -250,6 +269,14 @@ class ReliableSending:
         """Entries kept."""
         return self.seen.size() + len(self._kept)
 
+    def waiting_bytes(self) -> int:
+        """Bytes that wait for the window of the neighbour that is furthest behind."""
+        most = 0
+        for neighbour in self.neighbours.values():
+            if neighbour.queue and neighbour.queued_bytes > most:
+                most = neighbour.queued_bytes
+        return most
+
     def kept(self) -> int:
         """Messages that some neighbour may still lack."""
         return len(self._kept)
@@ -257,9 +284,20 @@ class ReliableSending:
     # Sending
 
     def _spread(self, identity: MessageId, out: Outbox) -> None:
+        message = self._kept.get(identity)
+        if message is None:
+            return  # every neighbour has it
+        size = -1
         for peer, neighbour in self.neighbours.items():
-            if neighbour.up and not neighbour.has.has(identity):
+            if not neighbour.up or neighbour.has.has(identity):
+                continue
+            if not neighbour.queue and len(neighbour.under_way) < self.window:
+                self._send_first(peer, neighbour, identity, message, out)
+            else:
+                if size < 0:
+                    size = self._size(identity)
                 neighbour.queue.append(identity)
+                neighbour.queued_bytes += size
                 self._send_queued(peer, neighbour, out)
 
     def _send_queued(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
@@ -267,13 +305,30 @@ class ReliableSending:
         under_way = neighbour.under_way
         while neighbour.queue and len(under_way) < self.window:
             identity = neighbour.queue.popleft()
+            neighbour.queued_bytes -= self._size(identity)
             message = self._kept.get(identity)
             if message is None or identity in under_way or neighbour.has.has(identity):
                 continue
-            if not under_way and neighbour.heard:
-                out.start_timer(REPEAT, self.repeat_after, peer)
-            under_way[identity] = out.now
-            self._send(peer, message, out)
+            self._send_first(peer, neighbour, identity, message, out)
+        if not neighbour.queue:
+            neighbour.queued_bytes = 0  # what was forgotten while it waited has no size any more
+
+    def _send_first(
+        self,
+        peer: NodeId,
+        neighbour: Neighbour,
+        identity: MessageId,
+        message: Message,
+        out: Outbox,
+    ) -> None:
+        if not neighbour.under_way and neighbour.heard:
+            out.start_timer(REPEAT, self.repeat_after, peer)
+        neighbour.under_way[identity] = out.now
+        self._send(peer, message, out)
+
+    def _size(self, identity: MessageId) -> int:
+        message = self._kept.get(identity)
+        return 0 if message is None or self._size_of is None else self._size_of(message)
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is not None:
@@ -283,7 +338,9 @@ class ReliableSending:
     def _repeat(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         if not neighbour.heard:
             self._tell_all(peer, neighbour, out)
-        for identity, sent_at in list(neighbour.under_way.items()):
+        # A link that takes nothing more has not lost what it was given.
+        due = [] if peer in out.congested else list(neighbour.under_way.items())
+        for identity, sent_at in due:
             if sent_at + self.repeat_after > out.now:
                 continue
             neighbour.under_way[identity] = out.now
@@ -293,13 +350,6 @@ class ReliableSending:
             out.start_timer(REPEAT, self.repeat_after, peer)
 
     # Acknowledging
-
-    def _acknowledge_later(
-        self, peer: NodeId, neighbour: Neighbour, identity: MessageId, out: Outbox
-    ) -> None:
-        if not neighbour.to_acknowledge:
-            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, peer)
-        neighbour.to_acknowledge[identity] = None
 
     def _acknowledge(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         counts: dict[NodeId, int] = {}

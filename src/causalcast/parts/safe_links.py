@@ -84,6 +84,10 @@ class LinkSetup:
         """A publication is delivered here for the first time."""
         raise AssertionError("a set-up must know what was delivered")
 
+    def is_next(self, publication: Publication) -> bool:
+        """Whether it follows what its origin published before, as far as that can be told."""
+        return True
+
     def size(self) -> int:
         """Entries kept."""
         return 0
@@ -104,6 +108,7 @@ class SafeLinkMulticast(Multicast):
         self.named: dict[LinkId, Link] = {}
         self.born = not newcomer
         self.delivered = 0  # counts deliveries
+        self.out_of_turn = 0  # counts what no honest neighbour would have brought
         self.backlog: list[Publication] = []
         self.most_kept = 0  # for one link; 0: without limit
         self._orphan_for = 0  # how long an unborn node waits before it complains; 0: not yet
@@ -181,6 +186,11 @@ class SafeLinkMulticast(Multicast):
 
     def accept(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         """A publication is new: spread it, then deliver it."""
+        if source is not None and not self.setup.is_next(publication):
+            # A safe link brings everything in order: whoever is at its other end lies.
+            self.out_of_turn += 1
+            out.note("safe_links.out_of_turn", source.peer)
+            return
         self._begin(publication, hops, source, out)
         out.deliver(publication)  # after the sends: an answer must not overtake it
 
@@ -254,6 +264,12 @@ def reached_by(multicast: Multicast) -> list[NodeId]:
     """The neighbours that are certain to get what this node delivers."""
     assert isinstance(multicast, SafeLinkMulticast)
     return [link.peer for link in multicast.links.values() if link.safe_out]
+
+
+def all_came_in_turn(multicast: Multicast) -> bool:
+    """No neighbour brought what could not be next; in a simulation everybody is honest."""
+    assert isinstance(multicast, SafeLinkMulticast)
+    return multicast.out_of_turn == 0
 
 
 def nothing_is_owed(multicast: Multicast) -> bool:

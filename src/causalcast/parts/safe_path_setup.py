@@ -44,7 +44,7 @@ from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulti
 
 DISCOVER: Final = "safe_path.discover"
 MOST_TRIES: Final = 6
-MOST_SEEN: Final = 256  # discoveries remembered before old ones are dropped
+FORGET: Final = "safe_path.forget"
 REMEMBERED: Final = 10  # times the patience of a discovery
 
 ALPHA: Final = 1
@@ -265,14 +265,15 @@ class SafePathSetup(LinkSetup):
             exchange.wants_adoption = True
             if self.owner.born:
                 self._adopt(exchange, out)
-        else:
-            assert isinstance(message, Adopted)
+        elif isinstance(message, Adopted):
             self._on_adopted(exchange, message, out)
+        else:
+            out.note("safe_path.not_for_me", link.peer)  # of the other set-up
 
     # Greetings and adoption
 
     def _on_hello(self, exchange: Exchange, hello: Hello, out: Outbox) -> None:
-        if not hello.born:
+        if not hello.born or exchange.peer_born:  # nobody is born twice
             return
         exchange.peer_born = True
         exchange.peer_was_empty = hello.empty
@@ -374,6 +375,9 @@ class SafePathSetup(LinkSetup):
         out.start_timer(DISCOVER, after, exchange.link.name)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        if name == FORGET:
+            self._forget(out)
+            return
         assert name == DISCOVER
         exchange = self.exchanges.get(LinkId(subject))
         if exchange is not None and not exchange.link.safe_out:
@@ -384,7 +388,7 @@ class SafePathSetup(LinkSetup):
         me = self.owner.me
         if discover.origin == me or key in self._seen:
             return
-        self._remember(key, out.now)
+        self._remember(key, out)
         path = [*discover.path, me]
         if discover.target == me:
             exchange = self.exchanges.get(discover.link)
@@ -403,11 +407,17 @@ class SafePathSetup(LinkSetup):
             if link.safe_out and not known:
                 self._send(link, discover, out)
 
-    def _remember(self, key: tuple[LinkId, NodeId, int], now: int) -> None:
-        self._seen[key] = now
-        if len(self._seen) > MOST_SEEN:
-            oldest = now - REMEMBERED * self._patience
-            self._seen = {known: at for known, at in self._seen.items() if at > oldest}
+    def _remember(self, key: tuple[LinkId, NodeId, int], out: Outbox) -> None:
+        if not self._seen:
+            out.start_timer(FORGET, REMEMBERED * self._patience)
+        self._seen[key] = out.now
+
+    def _forget(self, out: Outbox) -> None:
+        """Floods of long ago do not come by any more."""
+        oldest = out.now - REMEMBERED * self._patience
+        self._seen = {known: at for known, at in self._seen.items() if at > oldest}
+        if self._seen:
+            out.start_timer(FORGET, REMEMBERED * self._patience)
 
     def _on_found(self, exchange: Exchange, found: Found, out: Outbox) -> None:
         if exchange.state != SEARCHING or found.attempt != exchange.attempt:
@@ -440,7 +450,9 @@ class SafePathSetup(LinkSetup):
         )
 
     def _route(self, control: Control, out: Outbox) -> None:
-        link = self.owner.links.get(control.route[control.hop])
+        link = None
+        if 0 <= control.hop < len(control.route):
+            link = self.owner.links.get(control.route[control.hop])
         if link is not None and link.safe_out:
             self.owner.send_in_stream(link, control, out)
         else:

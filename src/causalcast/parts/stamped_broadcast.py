@@ -57,6 +57,12 @@ def id_of(message: Message) -> MessageId:
     return message.publication.id
 
 
+def size_of(message: Message) -> int:
+    """How many bytes a message that waits to be sent stands for."""
+    assert isinstance(message, Stamped)
+    return len(message.publication.body) + 10 * len(message.needs)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StampedBroadcast(Multicast):
     """What was delivered and what is held, above neighbours that are sent to until they have it."""
@@ -120,11 +126,18 @@ class StampedBroadcast(Multicast):
         waits_for = self.delivery.waits_for(message)
         return [] if waits_for == NOTHING else [waits_for]
 
+    def waiting_bytes(self) -> int:
+        return self.sending.waiting_bytes()
+
     def state_size(self) -> int:
         return len(self.delivery.delivered) + self.sending.size()
 
     def _accept(self, stamped: Stamped, sender: NodeId, out: Outbox) -> None:
         if not self.sending.accept(stamped, sender, out):
+            return
+        if self.delivery.passes(stamped.publication, stamped.needs):
+            self.on_delivered(stamped.publication, stamped.needs)
+            out.deliver(stamped.publication)
             return
         arrived = stamped.publication.id
         ready = self._arrive(stamped)

@@ -139,6 +139,10 @@ class VectorSetup(LinkSetup):
         self._behind.pop(link.name, None)
         self._is_served(link, out)
 
+    def is_next(self, publication: Publication) -> bool:
+        number = number_of(publication.id)
+        return self.delivered.get(origin_of(publication.id), 0) == number - 1
+
     def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
@@ -166,10 +170,11 @@ class VectorSetup(LinkSetup):
         elif isinstance(message, NeedBase):
             if self.owner.born:
                 self._send_base(link, out)
-        else:
-            assert isinstance(message, TooFarBehind)
+        elif isinstance(message, TooFarBehind):
             out.note("vector_setup.behind_the_log", link.peer)
             self._on_too_far_behind(link, message.forgotten, out)
+        else:
+            out.note("vector_setup.not_for_me", link.peer)  # of the other set-up
 
     def _send_base(self, link: Link, out: Outbox) -> None:
         publications = [entry.publication for entry in self.log.values()]

@@ -28,7 +28,7 @@ from causalcast.core import (
 )
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import StampedBroadcast, id_of
+from causalcast.parts.stamped_broadcast import StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 
@@ -55,7 +55,7 @@ class CompactionMulticast(StampedBroadcast):
 
 
 def build(setup: Setup) -> CompactionMulticast:
-    return CompactionMulticast(setup.me, ReliableSending(setup, id_of))
+    return CompactionMulticast(setup.me, ReliableSending(setup, id_of, size_of=size_of))
 
 
 SPEC = ProtocolSpec(

@@ -36,7 +36,7 @@ from causalcast.core import (
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.changed_entries import ChangedEntries
 from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of
+from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 
@@ -56,7 +56,7 @@ class CompactionPairwise(StampedBroadcast):
     """Names everything that was delivered here; links say only what changed."""
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup.me, ReliableSending(setup, id_of, self.for_link))
+        super().__init__(setup.me, ReliableSending(setup, id_of, self.for_link, size_of))
         self.outgoing = ChangedEntries()
         self.incoming: dict[NodeId, VectorClock] = {}  # per peer: the last clock on its link
 

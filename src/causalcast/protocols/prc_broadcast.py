@@ -31,7 +31,13 @@ from causalcast.core import (
     Wire,
 )
 from causalcast.parts import link_setups
-from causalcast.parts.safe_links import Link, SafeLinkMulticast, nothing_is_owed, reached_by
+from causalcast.parts.safe_links import (
+    Link,
+    SafeLinkMulticast,
+    all_came_in_turn,
+    nothing_is_owed,
+    reached_by,
+)
 
 
 @final
@@ -124,6 +130,7 @@ SPEC = ProtocolSpec(
     ],
     needs=Needs(links="fifo"),
     tolerates=tolerates,
+    invariants=[all_came_in_turn],
     at_rest=[nothing_is_owed],
     reaches=reached_by,
     rare=["safe_links.waits_for_birth"],

@@ -30,7 +30,7 @@ from causalcast.core import (
 )
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast, id_of
+from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 
@@ -62,7 +62,7 @@ class Psync(StampedBroadcast):
 
 
 def build(setup: Setup) -> Psync:
-    return Psync(setup.me, ReliableSending(setup, id_of))
+    return Psync(setup.me, ReliableSending(setup, id_of, size_of=size_of))
 
 
 SPEC = ProtocolSpec(

@@ -27,7 +27,7 @@ from causalcast.core import (
 )
 from causalcast.parts import stamped_broadcast
 from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of
+from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 MANY: Final = 16
@@ -50,7 +50,7 @@ class VectorClockBroadcast(StampedBroadcast):
 
 
 def build(setup: Setup) -> VectorClockBroadcast:
-    return VectorClockBroadcast(setup.me, ReliableSending(setup, id_of))
+    return VectorClockBroadcast(setup.me, ReliableSending(setup, id_of, size_of=size_of))
 
 
 SPEC = ProtocolSpec(

@@ -11,6 +11,7 @@ one line per message. Whoever may open the socket may publish: it is for the nod
 import asyncio
 import base64
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -47,10 +48,13 @@ class ControlServer:
     async def start(self) -> None:
         """Open the socket; one that a killed node left is removed (the journal is locked by us)."""
         self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(
-            self._serve, str(self._path), limit=_LINE_LIMIT
-        )
-        self._path.chmod(0o600)
+        before = os.umask(0o177)  # nobody else may open it, not even between two lines
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._serve, str(self._path), limit=_LINE_LIMIT
+            )
+        finally:
+            os.umask(before)
 
     async def close(self) -> None:
         """Close the socket and end all subscriptions."""

@@ -30,6 +30,8 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True):
     link: int  # the id of the link, chosen by the dialler
     wanted: int = ANYBODY  # whom the dialler means to reach
     refusal: str = ""  # in an answer: why there is no link
+    revoked: bytes = b""  # the list of revocations that the speaker believes, over TLS
+    certificate: bytes = b""  # with a token: a request for a certificate; its answer
 
     def encode(self) -> bytes:
         """The body of the frame."""

@@ -6,15 +6,22 @@ becomes of it.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
-from typing import Final
+import random
+import ssl
+import weakref
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
-from causalcast.core.message import Publication
+from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Record
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.core.stack import MULTICAST
+from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
 from causalcast.runtime import durable_entry
+from causalcast.runtime.admission import Admission
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -24,9 +31,11 @@ from causalcast.runtime.durable_entry import (
     Started,
     count,
 )
-from causalcast.runtime.greeting import first_greeting
+from causalcast.runtime.enrolment import grant
+from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.held_steps import HeldStep
-from causalcast.runtime.introductions import Addresses, take_in, who_is_at
+from causalcast.runtime.identity import Passport
+from causalcast.runtime.introductions import Addresses, greeting_at, take_in, who_is_at
 from causalcast.runtime.journal import Journal, JournalFile, Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -39,13 +48,17 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.signatures import Signatures
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
+from causalcast.runtime.tls import Tls, objection_to
 
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
-PUBLISH_PER_TURN: Final = 64  # where no disk is waited for
+PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
+PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
+LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
@@ -62,24 +75,35 @@ class Host(SteppingHost):
         self._identity = Identity(
             self.me,
             config.cluster,
-            self.blueprint.protocol.name,
-            self.codec.digest(self.blueprint.groups.names),  # their order numbers the groups
+            # A life that kept nothing must not be taken for one that had nothing to keep.
+            self.blueprint.protocol.name + ("" if config.durable else ", in memory"),
+            # The order of groups numbers them; what was not signed cannot be delivered as signed.
+            self.codec.digest(
+                self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
+            ),
         )
+        self._admission: Admission
+        self._signatures: Signatures | None = None
+        self._since_pause = 0  # bytes published in this turn
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
+        # Tasks that take messages. One that waited for itself to take them would wait for ever.
+        self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._dials = 0
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
-        self._entering: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # beside the steps; cancelled at the end
 
     # Life
 
     async def start(self) -> None:
         """Read what an earlier life left, listen, and start the stack."""
+        tls = self._open_identity()
         memory = self._remember()
         self.starts = memory.starts + 1
-        self.links = self._make_links()
+        self._make_admission(tls)
+        self.links = self._make_links(tls)
         try:
             self.trace = open_log(self.config)
             if self.trace is not None:
@@ -89,12 +113,15 @@ class Host(SteppingHost):
             newcomer = bool(self.config.contacts) and memory.starts == 0
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
+            self.out.keeps_records = self.journal is not None
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
             await self.links.listen()  # only now: no link may come up before the stack is ready
             if self.config.contacts:
-                self._entering = self.loop.create_task(self._stay_linked())
+                self._beside(self._stay_linked())
+            if tls is not None:
+                self._beside(self._watch_keys(tls))
         except OSError as error:
             self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
@@ -102,7 +129,36 @@ class Host(SteppingHost):
             self._give_up()
             raise
 
-    def _make_links(self) -> TcpLinks:
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _open_identity(self) -> Tls | None:
+        security = self.config.security
+        if not security.tls:
+            return None
+        tls = Tls(security.identity, self.config.cluster, security.authority)
+        objection = objection_to(tls.identity.passport, self.me)
+        if objection:
+            raise ConfigError(f"{security.identity}: {objection}")
+        return tls
+
+    def _make_admission(self, tls: Tls | None) -> None:
+        config = self.config
+        if config.security.sign:
+            assert tls is not None
+            self._signatures = Signatures(tls)
+        self._admission = Admission(
+            self.me,
+            self.blueprint.groups,
+            None if config.is_changing() else list(self.blueprint.topology.neighbours),
+            config.rights,
+            lambda: self._published,
+            self._signatures,
+        )
+
+    def _make_links(self, tls: Tls | None) -> TcpLinks:
         config = self.config
         greeting = first_greeting(
             config.cluster,
@@ -118,6 +174,8 @@ class Host(SteppingHost):
             self,
             self.codec.max_frame,
             config.limits.send_buffer_bytes,
+            tls,
+            config.limits.control_per_second,
         )
 
     async def stop(self) -> None:
@@ -179,8 +237,8 @@ class Host(SteppingHost):
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._entering is not None:
-            self._entering.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self.journal is not None:
             self.journal.close()
         else:
@@ -201,7 +259,7 @@ class Host(SteppingHost):
         self._storage = JournalFile(folder / "journal")
         try:
             memory.take_in(self._storage.found, self.blueprint.groups.groups_of(self.me))
-            memory.check_identity(self._identity, self.blueprint.protocol.restart, folder)
+            memory.check_identity(self._identity, self.config.restart(), folder)
             self._storage.found = []  # it may be large
         except CausalcastError:
             self._storage.close()
@@ -217,7 +275,7 @@ class Host(SteppingHost):
     def _open_journal(self) -> None:
         """Keep a journal where the protocol resumes; else only the mark that this life began."""
         started = durable_entry.encode(Started(self.starts, self._identity))
-        if self.blueprint.protocol.restart == "reborn":
+        if self.config.restart() == "reborn":
             self._storage.append([started])
             return
         self.journal = Journal(
@@ -261,7 +319,9 @@ class Host(SteppingHost):
             if address in (self.config.listen, self.config.advertise):
                 continue
             try:
-                contact = await who_is_at(address, self.links.greeting, DIAL_TIMEOUT)
+                contact = await who_is_at(
+                    address, self.links.greeting, DIAL_TIMEOUT, self._client_context()
+                )
             except (OSError, TimeoutError) as error:
                 log.warning("the contact at %s does not answer: %s", address, error)
             except NodeError as error:
@@ -274,21 +334,51 @@ class Host(SteppingHost):
                 self.step(lambda: self.stack.join(contact, self.out))  # noqa: B023 - at once
                 return
 
+    def _client_context(self) -> ssl.SSLContext | None:
+        return None if self.links.tls is None else self.links.tls.client
+
+    # Keys
+
+    async def _watch_keys(self, tls: Tls) -> None:
+        """Use a new identity as soon as it is there, and act on new revocations."""
+        while not self.stopped.is_set():
+            await asyncio.sleep(LOOK_AT_KEYS_EVERY)
+            if tls.refresh():
+                self.links.cut_off_revoked()
+                self.revoked()
+
+    def revoked(self) -> None:
+        """Tell the neighbours of a newer list of revocations: each tells its own."""
+        self._beside(self._tell_revocations())
+
+    async def _tell_revocations(self) -> None:
+        """One after the other, in any order; most have heard of it before their turn comes."""
+        peers = self.links.current_peers()
+        random.shuffle(peers)
+        for peer in peers:
+            address = self.book.find(peer)
+            if address is None or peer in self.links.informed:
+                continue
+            with contextlib.suppress(OSError, TimeoutError, NodeError):
+                greeting, context = self.links.greeting, self._client_context()
+                await greeting_at(address, greeting, DIAL_TIMEOUT, context)
+
+    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
+        """Give somebody who came with a token an identity, where this node may."""
+        return grant(self.config.security.authority, passport, greeting)
+
     # What the application does
 
     async def publish(self, group: GroupId, body: bytes) -> MessageId:
         """Publish `body`; returns when it is durable. Waits while links or disk cannot keep up."""
-        if len(body) > self.config.limits.body_bytes:
-            raise NodeError(
-                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
-                "accepted ([limits] body_bytes)"
-            )
-        while self._is_overloaded():
-            self.relief.clear()
-            await self.relief.wait()
-        self.check_alive()
-        self._published += 1
-        publication = Publication(message_id(self.me, self._published), group, body)
+        if self.journal is None:
+            await asyncio.sleep(0)  # nothing else makes it wait: let frames leave
+            self._since_pause = 0
+        if self.is_overloaded():
+            await self._wait_for_room()
+        publication = self._next_publication(group, body)
+        if self.journal is None:
+            return self._publish_at_once(publication, len(body))
         durable: asyncio.Future[None] = self.loop.create_future()
         self._publishing[durable] = None
         self.start_step()
@@ -301,13 +391,63 @@ class Host(SteppingHost):
             await durable
         finally:
             self._publishing.pop(durable, None)
-        if self.journal is None and self._published % PUBLISH_PER_TURN == 0:
-            await asyncio.sleep(0)  # nothing made it wait: let frames leave
         return publication.id
+
+    def try_publish(self, group: GroupId, body: bytes) -> MessageId | None:
+        """Publish `body` at once; None if `publish` has to be awaited: for the disk, for room on
+        the way, or because others must have their turn."""
+        self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
+        if self.journal is not None or self._since_pause > PAUSE_AFTER:
+            return None
+        if self.inbox.is_full or self.links.congested:
+            return None
+        return self._publish_at_once(self._next_publication(group, body), len(body))
+
+    def _next_publication(self, group: GroupId, body: bytes) -> Publication:
+        if len(body) > self.config.limits.body_bytes:
+            raise NodeError(
+                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
+                "accepted ([limits] body_bytes)"
+            )
+        if not self.config.rights.may_publish(self.me, group):
+            raise NodeError(f"no right to publish to {self._name_of(group)}")
+        if self.stopped.is_set():
+            self.check_alive()
+        self._published += 1
+        message = message_id(self.me, self._published)
+        if self._signatures is not None:
+            body = self._signatures.sign(message, group, body)
+        return Publication(message, group, body)
+
+    def _publish_at_once(self, publication: Publication, size: int) -> MessageId:
+        self.start_step()
+        if self.wants[PUBLISH]:
+            about = (publication.id, publication.group, -1, size)
+            self.add_row(self.at_us, PUBLISH, *about)
+        count(self.published_in, publication.group)
+        self.finish_step(lambda: self.stack.publish(publication, self.out))
+        if self.stopped.is_set():
+            self.check_alive()
+        return publication.id
+
+    async def _wait_for_room(self) -> None:
+        """Wait until links, disk and application keep up again."""
+        self.waiting_publishers += 1
+        try:
+            while self.is_overloaded():
+                self.relief.clear()
+                await self.relief.wait()
+        finally:
+            self.waiting_publishers -= 1
+
+    def _name_of(self, group: GroupId) -> str:
+        return repr(self.blueprint.groups.names[group])
 
     def join_group(self, group: GroupId) -> None:
         """Become a member of `group`."""
         self.check_alive()
+        if not self.config.rights.may_subscribe(self.me, group):
+            raise NodeError(f"no right to be a member of {self._name_of(group)}")
         self.start_step()
         self.later(self.add_row, self.at_us, JOIN, -1, group)
         self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
@@ -377,16 +517,29 @@ class Host(SteppingHost):
 
     def link_counts(self) -> dict[str, int]:
         """What went wrong on links, by kind."""
-        return dict(self.links.counts)
+        counts = dict(self.links.counts)
+        if self.links.strangers.turned_away:
+            counts["turned_away"] = self.links.strangers.turned_away
+        return counts
+
+    def certificate_expires(self) -> int | None:
+        """When the certificate lapses, in seconds since 1970; None without TLS."""
+        return None if self.links.tls is None else self.links.tls.expires()
 
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
         return self.links.current_peers()
 
-    def _is_overloaded(self) -> bool:
+    def is_overloaded(self) -> bool:
         if self.stopped.is_set():
             return False
-        return self.links.is_congested() or self.held.bytes > self.config.limits.held_bytes
+        limits = self.config.limits
+        return (
+            self.links.is_congested()
+            or self.held.bytes > limits.held_bytes
+            or self.stack.multicast.waiting_bytes() > limits.send_buffer_bytes
+            or (self.inbox.is_full and asyncio.current_task() not in self.readers)
+        )
 
     def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:
         count(self.published_in, group)
@@ -417,23 +570,58 @@ class Host(SteppingHost):
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
-        peer, out, receive, decode = link.peer, self.out, self.stack.receive, self.codec.decode
-        for data in frames:
-            layer, message = decode(data)
-            if not link.current:  # a frame before it ended the link
-                return
-            if isinstance(message, Addresses):
-                take_in(message, self.book)
-                continue
-            if self.wants[RECEIVE]:
-                about = self.codec.describe(message, len(data))
-                self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
-            try:
-                receive(layer, peer, message, out)
-                self.settle()
-            except Exception as error:  # a bug in a protocol stops this node and nobody else
-                self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
-                return
+        error: WireError | None = None
+        if not self.wants[RECEIVE]:
+            messages, error = self.codec.decode_all(frames)
+            self._receive_in_one_step(link, messages)
+        else:
+            # Each message is a step, so that its rows follow one another.
+            for data in self.codec.split(frames):
+                messages, error = self.codec.decode_all([data])
+                self._receive_in_one_step(link, messages, len(data))
+                if error is not None:
+                    break
+        if error is not None and link.current:
+            raise error
+
+    def _receive_in_one_step(
+        self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
+    ) -> None:
+        """`traced_size`: bytes of the one message there is, where rows tell what came."""
+        peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
+        carrying = self.codec.carrying
+        control = 0
+        message: Message | None = None
+        try:
+            for layer, message in messages:
+                if not link.current:  # a message before it ended the link
+                    break
+                if layer != MULTICAST:
+                    control += 1
+                    if layer == self.naming_layer:
+                        assert isinstance(message, Addresses)
+                        take_in(message, self.book, self.links.tls is not None)
+                        continue
+                if type(message) in carrying:
+                    admission.check(self.codec.publications(message))
+                if admission.looks_at_members:
+                    admission.check_members(peer, message)
+                if traced_size:
+                    about = self.codec.describe(message, traced_size)
+                    self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
+                stack.receive(layer, peer, message, out)
+                if out.closes_link:
+                    self.settle()
+            self.settle()
+        except WireError:
+            self.finish_step(_nothing_more)  # what came before it counts
+            raise
+        except Exception as error:  # a bug in a protocol stops this node and nobody else
+            self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)
@@ -484,3 +672,7 @@ class Host(SteppingHost):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
+
+
+def _nothing_more() -> None:
+    """The stack has acted already."""

@@ -1,22 +1,29 @@
 """Deliveries that the application has not handled yet, in order, per group.
 
-A delivery stays here until it is acknowledged; the journal has it too. Bodies are kept in memory
-up to a limit; beyond it only their places in the journal are, and a body is read back when its
-turn comes. So an application may be as slow as it likes: no link and no other group waits for it.
+With a journal a delivery stays here until it is acknowledged; the journal has it too. Bodies are
+kept in memory up to a limit; beyond it only their places in the journal are, and a body is read
+back when its turn comes. So an application may be as slow as it likes: no link and no other group
+waits for it.
+
+Without a journal a delivery is here until it is taken, and the inbox is full at the limit: then
+the node reads no more from its links, and so those who publish have to wait.
 """
 
 import asyncio
 import collections
 from collections.abc import Callable
+from typing import Final
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.durable_entry import StoredMessage
 from causalcast.runtime.journal import Place
 
+OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, roughly
+
 
 class Waiting:
-    """One delivery: its body, or where the journal has it."""
+    """One delivery that the journal has too: its body, or where the journal has it."""
 
     __slots__ = ("body", "group", "id", "index", "place")
 
@@ -35,34 +42,74 @@ class Waiting:
         self.index = index  # among the deliveries of the entry at `place`
 
 
-class Inbox:
-    """All deliveries of a node that were not acknowledged."""
+class GroupInbox:
+    """The deliveries of one group, and who takes them."""
 
-    def __init__(self, memory_limit: int, load: Callable[[Place, int], bytes]) -> None:
+    def __init__(self) -> None:
+        # A plain publication is in no journal: there is nothing to know of it but itself.
+        self.queue: collections.deque[Waiting | Publication] = collections.deque()
+        self.arrived: asyncio.Future[None] | None = None  # somebody waits for it
+        self.handle: Callable[[Publication], None] | None = None
+        self.is_planned = False  # a turn in which `handle` is called
+
+
+class Inbox:
+    """All deliveries of a node that were not taken, or not acknowledged."""
+
+    def __init__(
+        self,
+        memory_limit: int,
+        load: Callable[[Place, int], bytes],
+        on_full: Callable[[bool], None] | None = None,
+    ) -> None:
+        """`on_full` hears that the inbox has become full, and that it is so no longer."""
         self.unacknowledged: dict[MessageId, Waiting] = {}
         self._memory_limit = memory_limit
         self._load = load  # a body from the journal
+        self._on_full = on_full
+        self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
-        self._queues: dict[GroupId, collections.deque[Waiting]] = {}
-        self._arrivals: dict[GroupId, asyncio.Event] = {}
+        self._groups: dict[GroupId, GroupInbox] = {}
 
     def add(self, publication: Publication, place: Place | None, index: int) -> None:
-        """A delivery became durable."""
-        body: bytes | None = publication.body
-        if place is not None and self._in_memory + len(publication.body) > self._memory_limit:
-            body = None
-        self._put(Waiting(publication.id, publication.group, body, place, index))
+        """A delivery became durable, or there is no journal that could keep it."""
+        inbox = self._groups.get(publication.group)
+        if inbox is None:
+            inbox = self._of(publication.group)
+        if place is None:
+            self._in_memory += len(publication.body) + OVERHEAD
+            inbox.queue.append(publication)
+            if self._in_memory > self._memory_limit and not self.is_full:
+                self._tell_full(True)
+        else:
+            body: bytes | None = publication.body
+            if self._in_memory + len(publication.body) > self._memory_limit:
+                body = None
+            self._put(inbox, Waiting(publication.id, publication.group, body, place, index))
+        if inbox.handle is not None:
+            if not inbox.is_planned:
+                self._plan(inbox)
+        elif inbox.arrived is not None:
+            _wake(inbox)
 
     def restore(self, stored: StoredMessage) -> None:
         """A delivery from before a restart was never acknowledged: hand it over again."""
-        self._put(Waiting(stored.id, stored.group, None, stored.place, stored.index))
+        inbox = self._of(stored.group)
+        self._put(inbox, Waiting(stored.id, stored.group, None, stored.place, stored.index))
 
     def take(self, group: GroupId) -> Publication | None:
         """The next delivery of `group` for the application; None if nothing waits."""
-        queue = self._queues.get(group)
-        if not queue:
+        inbox = self._groups.get(group)
+        if inbox is None or not inbox.queue:
             return None
-        waiting = queue.popleft()
+        return self._taken(inbox.queue.popleft())
+
+    def _taken(self, waiting: Waiting | Publication) -> Publication:
+        if isinstance(waiting, Publication):
+            self._in_memory -= len(waiting.body) + OVERHEAD
+            if self.is_full and self._in_memory * 2 < self._memory_limit:
+                self._tell_full(False)
+            return waiting
         body = waiting.body
         if body is None:
             assert waiting.place is not None
@@ -70,35 +117,44 @@ class Inbox:
         else:
             self._in_memory -= len(body)
             waiting.body = None
-        if waiting.place is None:
-            del self.unacknowledged[waiting.id]  # without a journal a restart brings nothing back
-        return Publication(waiting.id, group, body)
+        return Publication(waiting.id, waiting.group, body)
 
     def give_back(self, publication: Publication) -> None:
         """The application could not handle what it took: it comes again, before all others."""
+        inbox = self._of(publication.group)
         waiting = self.unacknowledged.get(publication.id)
         if waiting is None:
-            waiting = Waiting(publication.id, publication.group, None, None, 0)
-            self.unacknowledged[publication.id] = waiting
+            self._in_memory += len(publication.body) + OVERHEAD
+            inbox.queue.appendleft(publication)
+            return
         waiting.body = publication.body
         self._in_memory += len(publication.body)
-        self._queues.setdefault(publication.group, collections.deque()).appendleft(waiting)
+        inbox.queue.appendleft(waiting)
 
     def acknowledge(self, message: MessageId) -> bool:
         """The application has handled `message`; False if it had done so before."""
         return self.unacknowledged.pop(message, None) is not None
 
+    def call(self, group: GroupId, handle: Callable[[Publication], None]) -> None:
+        """Hand the deliveries of `group` to `handle` from now on, in order, in turns of the loop
+        that are the application's own."""
+        inbox = self._of(group)
+        inbox.handle = handle
+        self._plan(inbox)
+
     async def arrival(self, group: GroupId) -> None:
         """Wait until something of `group` may be there."""
-        event = self._arrivals.setdefault(group, asyncio.Event())
-        event.clear()
-        if not self._queues.get(group):
-            await event.wait()
+        inbox = self._of(group)
+        if inbox.queue:
+            return
+        if inbox.arrived is None or inbox.arrived.done():
+            inbox.arrived = asyncio.get_running_loop().create_future()
+        await asyncio.shield(inbox.arrived)  # others may wait for it too
 
     def wake_all(self) -> None:
         """Let everybody who waits look again, because the node stops."""
-        for event in self._arrivals.values():
-            event.set()
+        for inbox in self._groups.values():
+            _wake(inbox)
 
     def moved(self, message: MessageId, place: Place, index: int) -> None:
         """The journal was compacted and has the body at another place now."""
@@ -106,15 +162,57 @@ class Inbox:
         if waiting is not None:
             waiting.place, waiting.index = place, index
 
+    def memory(self) -> int:
+        """Bytes of memory that waiting deliveries take, roughly."""
+        return self._in_memory
+
     def waiting_count(self) -> int:
         """Deliveries that were not handed to the application."""
-        return sum(len(queue) for queue in self._queues.values())
+        return sum(len(inbox.queue) for inbox in self._groups.values())
 
-    def _put(self, waiting: Waiting) -> None:
+    def _of(self, group: GroupId) -> GroupInbox:
+        inbox = self._groups.get(group)
+        if inbox is None:
+            inbox = self._groups[group] = GroupInbox()
+        return inbox
+
+    def _put(self, inbox: GroupInbox, waiting: Waiting) -> None:
         if waiting.body is not None:
             self._in_memory += len(waiting.body)
         self.unacknowledged[waiting.id] = waiting
-        self._queues.setdefault(waiting.group, collections.deque()).append(waiting)
-        event = self._arrivals.get(waiting.group)
-        if event is not None:
-            event.set()
+        inbox.queue.append(waiting)
+
+    def _tell_full(self, is_full: bool) -> None:
+        self.is_full = is_full
+        if self._on_full is not None:
+            self._on_full(is_full)
+
+    def _plan(self, inbox: GroupInbox) -> None:
+        if not inbox.is_planned and inbox.queue:
+            inbox.is_planned = True
+            asyncio.get_running_loop().call_soon(self._hand_over, inbox)
+
+    def _hand_over(self, inbox: GroupInbox) -> None:
+        """Call the application for what is there now; what comes meanwhile has a turn of its own,
+        so that the links have theirs in between."""
+        inbox.is_planned = False
+        handle, queue = inbox.handle, inbox.queue
+        assert handle is not None
+        for _ in range(len(queue)):
+            if not queue:
+                break
+            waiting = queue.popleft()
+            publication = self._taken(waiting)
+            try:
+                handle(publication)
+            except Exception as error:
+                problem = {"message": f"handling {publication!r} failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(problem)
+        self._plan(inbox)
+
+
+def _wake(inbox: GroupInbox) -> None:
+    if inbox.arrived is not None:
+        if not inbox.arrived.done():
+            inbox.arrived.set_result(None)
+        inbox.arrived = None

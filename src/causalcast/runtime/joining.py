@@ -2,35 +2,61 @@
 
 import asyncio
 import json
+import random
 from pathlib import Path
 from typing import Any
 
-from causalcast.core.ids import NodeId
+from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.core.spec import LayerSpec
 from causalcast.errors import NodeError
 from causalcast.registry import find_overlay, find_protocol
 from causalcast.runtime.address_book import Address
+from causalcast.runtime.enrolment import ask, enrol
 from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.introductions import greeting_at
 from causalcast.runtime.node_config import CHANGING, toml_key
 from causalcast.runtime.tcp import DIAL_TIMEOUT
 
 
-def ask_cluster(contact: Address) -> Greeting:
-    """What the node at `contact` tells everybody; NodeError if nobody there can be joined."""
-    stranger = first_greeting("", NodeId(0), 0, "", "", {})
+def ask_cluster(contact: Address, token: str, folder: Path) -> tuple[Greeting, NodeId]:
+    """What the node at `contact` tells, and who the newcomer is from now on.
+
+    With a token it gets an identity there, in a folder of its own below `folder`. NodeError if
+    nobody there can be joined.
+    """
+    return asyncio.run(_ask(contact, token, folder))
+
+
+async def _ask(contact: Address, token: str, folder: Path) -> tuple[Greeting, NodeId]:
     try:
-        theirs = asyncio.run(greeting_at(contact, stranger, DIAL_TIMEOUT))
+        if token:
+            theirs = await ask(contact, token, DIAL_TIMEOUT)
+            _check_joinable(theirs, contact)  # before the token is used up
+            node = await enrol(contact, token, lambda node: identity_of(folder, node), DIAL_TIMEOUT)
+        else:
+            stranger = first_greeting("", NodeId(0), 0, "", "", {})
+            theirs = await greeting_at(contact, stranger, DIAL_TIMEOUT, None)
+            node = random.SystemRandom().randrange(1, NODE_LIMIT)
     except (OSError, TimeoutError) as error:
         reason = str(error) or "no answer in time"
-        raise NodeError(f"nobody answers at {contact}: {reason}") from None
+        hint = "" if token else " (a cluster with TLS wants a --token)"
+        raise NodeError(f"nobody answers at {contact}: {reason}{hint}") from None
+    _check_joinable(theirs, contact)
+    return theirs, NodeId(node)
+
+
+def identity_of(folder: Path, node: int) -> Path:
+    """Where a newcomer's identity is."""
+    return folder / f"node-{node}" / "identity"
+
+
+def _check_joinable(theirs: Greeting, contact: Address) -> None:
     overlay = theirs.facts.get("overlay")
     if overlay not in CHANGING:
         raise NodeError(
             f"the cluster at {contact} has a fixed overlay: nodes are added in its TOML files "
             f"([cluster] peers); only clusters on {' or '.join(CHANGING)} can be joined"
         )
-    return theirs
 
 
 def newcomers_toml(
@@ -41,6 +67,7 @@ def newcomers_toml(
     groups: list[str],
     protocol: str,
     trace_level: str,
+    tls: bool,
 ) -> str:
     """The TOML of a node that joins through `contact`; `groups`: which it will be a member of."""
     facts = theirs.facts
@@ -63,9 +90,20 @@ def newcomers_toml(
         f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
         f'[detector]\nkind = "{facts["detector"]}"\n\n'
         f"[groups]\n{mine}\n"
+        f"[security]\ntls = {json.dumps(tls)}\n"
+        f"{'sign = true' if 'sign' in facts else ''}\n\n{_rights(facts)}"
         '[storage]\npath = "data"\n\n'
         f'[trace]\npath = "trace"\nlevel = "{trace_level}"\n'
     )
+
+
+def _rights(facts: dict[str, str]) -> str:
+    """The tables [rights.GROUP] that all nodes have."""
+    tables: dict[str, str] = {}
+    for kind, groups in json.loads(facts.get("rights", "{}")).items():
+        for name, nodes in groups.items():
+            tables[name] = tables.get(name, "") + f"{kind} = {nodes}\n"
+    return "".join(f"[rights.{toml_key(name)}]\n{text}\n" for name, text in tables.items())
 
 
 def _options(spec: LayerSpec, settings: dict[str, Any]) -> str:

@@ -4,7 +4,8 @@ Where nodes join through contacts, node 1 founds the cluster and the others come
 that keeps nothing over a restart comes back as somebody new: with the next free id.
 
 DIR/cluster.json            what was asked for
-DIR/node-1/node.toml        data/  trace/  node.log  control-1.sock
+DIR/authority               the keys of the cluster; node 1 gives identities from it
+DIR/node-1/node.toml        identity/  data/  trace/  node.log  control-1.sock
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import ConfigError, NodeError
+from causalcast.runtime.authority import Authority
 from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.node_config import CHANGING, toml_key
 
@@ -43,6 +45,7 @@ class ClusterPlan:
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
+    tls: bool = True
     # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
     # that no node outlives whoever started it.
     command: Sequence[str] = (
@@ -64,6 +67,7 @@ class LocalCluster:
         self.addresses = dict(zip(self.ids, free_addresses(plan.nodes), strict=True))
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._authority = Authority.found(folder / "authority", plan.name) if plan.tls else None
         for node in self.ids:
             self._write_config(node, [1] if self._joins and node != 1 else [])
         facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
@@ -175,6 +179,8 @@ class LocalCluster:
 
     def _write_config(self, node: int, contacts: list[int]) -> None:
         self.folder_of(node).mkdir(parents=True)
+        if self._authority is not None:
+            self._authority.make_identity(self.folder_of(node) / "identity", node)
         self.config_of(node).write_text(self._toml(node, contacts))
 
     def _toml(self, node: int, contacts: list[int]) -> str:
@@ -194,9 +200,15 @@ class LocalCluster:
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
             f"[groups]\n{named}\n"
+            f"[security]\n{self._security(node)}\n"
             '[storage]\npath = "data"\n\n'
             f'[trace]\npath = "trace"\nlevel = "{plan.trace_level}"\n'
         )
+
+    def _security(self, node: int) -> str:
+        if self._authority is None:
+            return "tls = false\n"
+        return 'identity = "identity"\n' + ('authority = "../authority"\n' if node == 1 else "")
 
 
 def free_addresses(count: int) -> list[str]:

@@ -19,6 +19,10 @@ def exposition(status: Mapping[str, Any]) -> str:
         return {f',{label}="{name}"': value for name, value in values.items()}
 
     metric("links", "gauge", "Links that are up.", {"": len(status["links"])})
+    expires = status.get("certificate_expires")
+    if expires is not None:
+        text = "When the certificate lapses, in seconds since 1970."
+        metric("certificate_expires_seconds", "gauge", text, {"": expires})
     metric("starts_total", "counter", "How often the node started.", {"": status["starts"]})
     groups = "by group, over all lives."
     metric(

@@ -11,7 +11,7 @@ Everything here runs in the event loop that opened the node.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -128,23 +128,47 @@ class Group:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
-        message = await self._host.publish(self._group, body)
-        return Receipt(self._host, message, self.name)
+        host = self._host
+        message = host.try_publish(self._group, body)
+        if message is None:
+            message = await host.publish(self._group, body)
+        return Receipt(host, message, self.name)
+
+    def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
+        """Call `callback` with every message from now on, instead of iterating.
+
+        It runs in a turn of the loop of its own, so it may publish. What it returns from is
+        acknowledged; what it fails at is not, and goes to the loop's exception handler.
+        """
+        host, name = self._host, self.name
+
+        def handle(publication: Publication) -> None:
+            callback(ReceivedMessage(host, publication, name))
+            if host.journal is not None:
+                host.acknowledge(publication.id)
+
+        host.inbox.call(self._group, handle)
 
     def __aiter__(self) -> "Group":
         return self
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""
+        host = self._host
         self._taken += 1
-        if self._taken % MESSAGES_PER_TURN == 0:
+        if self._taken % MESSAGES_PER_TURN == 1:
+            reader = asyncio.current_task()
+            if reader is not None:
+                host.readers.add(reader)
+        elif self._taken % MESSAGES_PER_TURN == 0:
             await asyncio.sleep(0)
         while True:
-            self._host.check_alive()
-            publication = self._host.inbox.take(self._group)
+            if host.stopped.is_set():
+                host.check_alive()
+            publication = host.inbox.take(self._group)
             if publication is not None:
-                return ReceivedMessage(self._host, publication, self.name)
-            await self._host.inbox.arrival(self._group)
+                return ReceivedMessage(host, publication, self.name)
+            await host.inbox.arrival(self._group)
 
 
 class Node:
@@ -251,6 +275,7 @@ class Node:
             "takes_part": host.stack.multicast.takes_part(),
             "groups": [names[group] for group in host.stack.groups],
             "links": host.linked_peers(),
+            "certificate_expires": host.certificate_expires(),
             "published": {names[g]: n for g, n in sorted(host.published_in.items())},
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
             "waiting": host.inbox.waiting_count(),

@@ -1,8 +1,10 @@
 """A node's TOML, read once into typed objects. Errors name the file, the key, what was expected.
 
-[node] id, name, listen, advertise  [cluster] name, peers or contact  [groups] name = [ids] or "*"
+[node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
+[cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path                      [trace] path, level               [limits]  [security] tls
+[storage] path, durable             [trace] path, level               [limits]
+[security] tls, identity, authority, sign                              [rights.GROUP] publish, …
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -23,6 +25,8 @@ from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.address_book import Address
+from causalcast.runtime.identity import Identity
+from causalcast.runtime.rights import Rights
 from causalcast.runtime.tcp import DEFAULT_SEND_BUFFER
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
@@ -31,6 +35,7 @@ from causalcast.wire.codec import DEFAULT_MAX_BODY
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
+EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
 DETECTORS: Final = ("link_loss", "heartbeat")
@@ -45,6 +50,18 @@ class Limits:
     held_bytes: int = 8 << 20  # entries on their way to the disk
     inbox_bytes: int = 8 << 20  # bodies in memory that the application has not taken
     compact_bytes: int = 64 << 20  # a journal of this size is replaced by a snapshot
+    # Messages of overlay and detector that a peer may send; beyond it, it is read more slowly.
+    control_per_second: int = 1000
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a node shows who it is, and knows who others are."""
+
+    tls: bool = True
+    identity: Path = Path("identity")  # a folder of `causalcast keys`
+    authority: Path | None = None  # this node gives identities to those who have a token
+    sign: bool = False  # origins sign what they publish
 
 
 @dataclass
@@ -64,6 +81,10 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    event_loop: str = "asyncio"  # which one a node's process runs on
+    durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
+    security: Security = field(default_factory=Security)
+    rights: Rights = field(default_factory=Rights)
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -87,6 +108,11 @@ class NodeConfig:
             "overlay": blueprint.overlay.name,
             "detector": blueprint.detector.name,
         }
+        if self.security.sign:
+            facts["sign"] = "true"
+        rights = self.rights.facts(blueprint.groups.names)
+        if rights:
+            facts["rights"] = _fact(rights)
         if self.is_changing():
             facts["overlay options"] = _fact(blueprint.overlay_options)
             facts["groups"] = _fact(blueprint.groups.names)
@@ -95,6 +121,10 @@ class NodeConfig:
             facts["graph"] = _fact({node: sorted(peers) for node, peers in sorted(graph.items())})
             facts["groups"] = _fact(list(self.founders().items()))
         return facts
+
+    def restart(self) -> str:
+        """What a restart brings back: everything ("resume") or nothing ("reborn")."""
+        return self.blueprint.protocol.restart if self.durable else "reborn"
 
     def control_name(self) -> str:
         """What its control socket is called after: the id, unless that is new in every life."""
@@ -121,19 +151,25 @@ def _fact(value: object) -> str:
 
 
 def _read(table: Table, folder: Path) -> NodeConfig:
+    security = _security(table.table("security"), folder)
     node_table = table.table("node")
-    me, always_new = _own_id(node_table)
+    me, always_new = _own_id(node_table, security)
     name = node_table.text("name", f"node-{me}")
     listen = _address(node_table, "listen", node_table.text("listen"))
     advertise = listen
     if node_table.has("advertise"):
         advertise = _address(node_table, "advertise", node_table.text("advertise"))
+    event_loop = node_table.text("event_loop", "asyncio", EVENT_LOOPS)
     node_table.finish()
     cluster_table = table.table("cluster")
     cluster = cluster_table.text("name", "causalcast")
     peers = _peers(cluster_table, me)
     contacts = _contacts(cluster_table)
-    _check_security(table, [listen, advertise, *contacts, *peers.values()])
+    if not security.tls:
+        places = [("node.listen", listen), ("node.advertise", advertise)]
+        places += [("cluster.contact", contact) for contact in contacts]
+        places += [(f"cluster.peers.{peer}", address) for peer, address in peers.items()]
+        _check_private(table, places)
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
@@ -158,10 +194,13 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")
+    durable = storage_table.flag("durable", True)
     if always_new:
         storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
+    rights = Rights.read(table.table("rights"), groups)
+    rights.check_members(groups, table.where)
     table.finish()
     config = NodeConfig(
         folder=folder,
@@ -177,6 +216,10 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        durable=durable,
+        event_loop=event_loop,
+        security=security,
+        rights=rights,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
@@ -185,11 +228,15 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     return config
 
 
-def _own_id(table: Table) -> tuple[NodeId, bool]:
+def _own_id(table: Table, security: Security) -> tuple[NodeId, bool]:
     """The id of this life, and whether it is a new one each time."""
     given = table.anything("id")
     if given == NEW:
-        return NodeId(random.SystemRandom().randrange(1, NODE_LIMIT)), True
+        first, last = 1, NODE_LIMIT - 1
+        if security.tls:
+            passport = Identity.read(security.identity).passport
+            first, last = passport.first, passport.last
+        return NodeId(random.SystemRandom().randint(first, last)), True
     if given is None:
         raise ConfigError(f"{table.where}: key 'node.id' is missing")
     if type(given) is not int or not 0 <= given < NODE_LIMIT:
@@ -225,16 +272,27 @@ def _contacts(table: Table) -> list[Address]:
     ]
 
 
-def _check_security(table: Table, addresses: list[Address]) -> None:
-    security = table.table("security")
-    if security.flag("tls", False):
-        raise security.wrong("tls", True, "false: TLS is not built yet, it comes later")
-    security.finish()
-    for address in addresses:
+def _security(table: Table, folder: Path) -> Security:
+    tls = table.flag("tls", True)
+    for key in ("identity", "authority", "sign"):
+        if table.has(key) and not tls:
+            raise table.wrong("tls", False, f"true, because there is {key!r}")
+    security = Security(
+        tls=tls,
+        identity=folder / table.text("identity", "identity"),
+        authority=folder / table.text("authority") if table.has("authority") else None,
+        sign=table.flag("sign", False),
+    )
+    table.finish()
+    return security
+
+
+def _check_private(table: Table, places: list[tuple[str, Address]]) -> None:
+    for key, address in places:
         if not address.is_loopback():
             raise ConfigError(
-                f"{table.where}: {address} can be reached by others, and without TLS only "
-                "loopback addresses (127.0.0.1) are allowed"
+                f"{table.at(key)}: {address} can be reached by others, and without TLS "
+                "(security.tls = false) only loopback addresses (127.0.0.1) are allowed"
             )
 
 

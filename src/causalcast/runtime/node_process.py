@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from causalcast.errors import ConfigError
 from causalcast.runtime.control import ControlServer
 from causalcast.runtime.control_client import Answer
 from causalcast.runtime.node import Node
@@ -31,7 +32,22 @@ def run_node(
     socket. With `until_stdin_closes` the node also stops when whoever started it is gone. Raises
     what stopped the node, if something did.
     """
-    asyncio.run(_run(Node(NodeConfig.read(path)), program, requests or {}, until_stdin_closes))
+    config = NodeConfig.read(path)
+    with asyncio.Runner(loop_factory=loop_factory(config.event_loop)) as runner:
+        runner.run(_run(Node(config), program, requests or {}, until_stdin_closes))
+
+
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop of that name; None for Python's own."""
+    if name == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        raise ConfigError(
+            "[node] event_loop = 'uvloop': it is not installed; pip install 'causalcast[fast]'"
+        ) from None
+    return uvloop.new_event_loop
 
 
 async def _run(

@@ -25,6 +25,7 @@ from causalcast.core.effects import (
     CloseLink,
     Deliver,
     Duplicate,
+    Effect,
     Hold,
     Note,
     OpenLink,
@@ -59,6 +60,7 @@ from causalcast.runtime.node_trace import (
     SUSPECT,
     TRUST,
 )
+from causalcast.runtime.signatures import MOST_OVERHEAD, body_in
 from causalcast.runtime.stability import Stability
 from causalcast.runtime.tcp import TcpLinks
 from causalcast.trace.node_log import NodeLog
@@ -83,13 +85,15 @@ class SteppingHost(World):
         layers = self.blueprint.messages()
         # Which nodes a message of the overlay names matters where nodes have to be found.
         self._naming = set(self.blueprint.overlay.messages) if config.is_changing() else set()
+        self.naming_layer = len(layers) if config.is_changing() else -1
         if config.is_changing():
             layers = [*layers, [Addresses]]
-        self.codec = Codec(layers, config.limits.body_bytes)
+        overhead = MOST_OVERHEAD if config.security.sign else 0
+        self.codec = Codec(layers, config.limits.body_bytes + overhead)
         self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
-        self.inbox = Inbox(config.limits.inbox_bytes, self.load_body)
+        self.inbox = Inbox(config.limits.inbox_bytes, self.load_body, self._inbox_is_full)
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
@@ -103,11 +107,12 @@ class SteppingHost(World):
         self._actions: list[Action] = []
         self._deliveries: list[Publication] = []
         self._encoded_message: Message | None = None  # the last one: copies go to many links
-        self._encoded_frame = b""
+        self._encoded = b""
         self._encoded_as: Description | None = None
         # Steps that wait for the disk.
         self.held = HeldSteps()
         self.relief = asyncio.Event()  # publishers that wait look again
+        self.waiting_publishers = 0
         self.performed = 0  # sequence of the last entry whose effects happened
         self.persisting: dict[int, None] = {}  # layers that have records
         self._place: Place | None = None  # of the entry whose effects happen now
@@ -122,6 +127,10 @@ class SteppingHost(World):
         """Compact the journal if it has grown large; called between two steps."""
         raise AssertionError("a host must know how to compact its journal")
 
+    def is_overloaded(self) -> bool:
+        """Whether publishers have to wait."""
+        raise AssertionError("a host must know when it has too much to do")
+
     # Steps
 
     def step(self, call: Callable[[], None]) -> None:
@@ -132,6 +141,7 @@ class SteppingHost(World):
     def start_step(self) -> None:
         """Take the time: it stands still for the stack and for the rows until the next step."""
         self.out.now = self._monotonic_us()
+        self.out.congested = self.links.congested_peers
         self.at_us = self.out.now + self._wall_offset
 
     def finish_step(
@@ -160,6 +170,10 @@ class SteppingHost(World):
     ) -> None:
         """The stack has acted: keep what must be kept, and let the rest happen or wait for it."""
         out = self.out
+        out.closes_link = False
+        if self.journal is None:
+            self._settle_at_once(last)
+            return
         if out.effects:
             effects, out.effects = out.effects, []
             perform(effects, self.me, self)
@@ -169,7 +183,7 @@ class SteppingHost(World):
         if last is not None:
             actions.append(last)
         changed = joined != NO_GROUP or left != NO_GROUP
-        if self.journal is not None and (records or deliveries or publication or changed):
+        if records or deliveries or publication or changed:
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
@@ -180,6 +194,47 @@ class SteppingHost(World):
         else:
             self._happen(actions)
         self._plan_turn_end()
+
+    def _settle_at_once(self, last: Action | None) -> None:
+        """Nothing is kept, so nothing is waited for: what `later` was told has happened."""
+        out = self.out
+        if out.effects:
+            effects, out.effects = out.effects, []
+            if self.trace is not None:
+                perform(effects, self.me, self)
+            else:
+                self._perform_untraced(effects)
+            self._deliveries.clear()
+        if last is not None:
+            function, arguments = last
+            function(*arguments)
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self.end_turn)
+
+    def _perform_untraced(self, effects: list[Effect]) -> None:
+        """The same as `perform`, with the two commonest effects written out."""
+        groups, delivered = self.stack.groups, self.delivered_in
+        inbox, send = self.inbox, self.links.send
+        signed = self.config.security.sign
+        for effect in effects:
+            if isinstance(effect, Send):
+                message = effect.message
+                if message is not self._encoded_message:
+                    self._encode(message)
+                if self._naming:
+                    self._name_strangers(effect.to, message)
+                if not send(effect.to, self._encoded, effect.link):
+                    self.notes["send_on_lost_link"] += 1
+            elif isinstance(effect, Deliver):
+                publication = effect.publication
+                if publication.group in groups:
+                    if signed:
+                        publication = self._unsigned(publication)
+                    delivered[publication.group] = delivered.get(publication.group, 0) + 1
+                    inbox.add(publication, None, 0)
+            else:
+                perform([effect], self.me, self)
 
     def _entry(
         self,
@@ -196,7 +251,8 @@ class SteppingHost(World):
         own = None if publication is None else publication.id
         published = None
         if publication is not None:
-            published = (number_of(publication.id), int(publication.group), publication.body)
+            body = self._unsigned(publication).body
+            published = (number_of(publication.id), int(publication.group), body)
         return Step(
             self.at_us,
             published,
@@ -230,7 +286,10 @@ class SteppingHost(World):
 
     def later(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Do this when the step's entry is durable, in order with its other effects."""
-        self._actions.append((function, arguments))
+        if self.journal is None:
+            function(*arguments)
+        else:
+            self._actions.append((function, arguments))
 
     # Turns
 
@@ -254,27 +313,36 @@ class SteppingHost(World):
             self.fail(error, "its journal or trace log")
             return
         self.links.flush()
+        if self.waiting_publishers and not self.is_overloaded():
+            self.relief.set()
 
     # What the stack asks for
 
     def send(self, node: NodeId, effect: Send) -> None:
         message = effect.message
         if message is not self._encoded_message:
-            self._encoded_frame = frame(self.codec.encode(message))
-            self._encoded_message = message
-            self._encoded_as = None
+            self._encode(message)
+        if self._naming:
+            self._name_strangers(effect.to, message)
+        if self.wants[SEND]:
+            if self._encoded_as is None:
+                self._encoded_as = self.codec.describe(message, len(self._encoded))
+            row = self.row_about(SEND, effect.to, self._encoded_as)
+            self.later(self._transmit, effect.to, self._encoded, effect.link, row)
+        else:
+            self.later(self._transmit, effect.to, self._encoded, effect.link, None)
+
+    def _encode(self, message: Message) -> None:
+        """Once for all links: copies of one message follow one another."""
+        self._encoded = self.codec.encode(message)
+        self._encoded_message = message
+        self._encoded_as = None
+
+    def _name_strangers(self, to: NodeId, message: Message) -> None:
         if type(message) in self._naming:
             named = self.codec.nodes_named(message)
             if named:
-                self.later(self._introduce, effect.to, named)
-        if self.wants[SEND]:
-            if self._encoded_as is None:
-                size = len(self._encoded_frame) - 4
-                self._encoded_as = self.codec.describe(message, size)
-            row = self.row_about(SEND, effect.to, self._encoded_as)
-            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, row)
-        else:
-            self.later(self._transmit, effect.to, self._encoded_frame, effect.link, None)
+                self.later(self._introduce, to, named)
 
     def _introduce(self, to: NodeId, named: list[NodeId]) -> None:
         """Tell `to` where those it is about to hear of can be reached."""
@@ -299,7 +367,7 @@ class SteppingHost(World):
         self.later(self.links.hang_up, effect.to)
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
-        publication = effect.publication
+        publication = self._unsigned(effect.publication)
         if publication.group not in self.stack.groups:
             return
         if self.wants[DELIVER]:
@@ -310,10 +378,23 @@ class SteppingHost(World):
         self.later(self._hand_over, publication, len(self._deliveries))
         self._deliveries.append(publication)
 
+    def _unsigned(self, publication: Publication) -> Publication:
+        """As the application knows it."""
+        if not self.config.security.sign:
+            return publication
+        return Publication(publication.id, publication.group, body_in(publication.body))
+
     def _hand_over(self, publication: Publication, index: int) -> None:
         count(self.delivered_in, publication.group)
         place = self._place if self.journal is not None else None
         self.inbox.add(publication, place, index)
+
+    def _inbox_is_full(self, is_full: bool) -> None:
+        """There is no disk to spool to: let those who publish wait."""
+        log.info("the application %s", "does not keep up" if is_full else "keeps up again")
+        self.links.read_on(not is_full)
+        if not is_full:
+            self.relief.set()
 
     def load_body(self, place: Place, index: int) -> bytes:
         """The body of a delivery, from the journal."""

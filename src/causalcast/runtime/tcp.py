@@ -4,6 +4,9 @@ At any time a peer has one current link. What arrives on another one is dropped.
 cross, the one dialled by the smaller id survives: the smaller end refuses the other's dial while
 its own is under way, and the greater end drops its own for the smaller one's.
 
+Over TLS a connection has a passport, what the certificate of the other end says, and may greet only
+as a node that this names. Whoever has a token instead gets an identity, and no link.
+
 Frames of one turn of the loop leave in one write per link. A link whose peer does not keep up
 counts as congested; nothing is dropped, and the host lets publishers wait.
 """
@@ -12,16 +15,21 @@ import asyncio
 import collections
 import logging
 import socket
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol, cast
 
 import msgspec
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
-from causalcast.errors import WireError
+from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
+from causalcast.runtime.allowance import Allowance
+from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.identity import JOIN, Passport
 from causalcast.runtime.introductions import Introduced
-from causalcast.wire.framing import FrameReader, frame
+from causalcast.runtime.tls import Tls, objection_to
+from causalcast.wire.framing import FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +60,12 @@ class LinkEvents(Protocol):
     def relieved(self) -> None:
         """A link that was congested has room again."""
 
+    def revoked(self) -> None:
+        """A newer list of revocations came; links to those on it are closed already."""
+
+    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
+        """The certificate for somebody who came with a token; raises what is said instead."""
+
 
 class Connection(asyncio.BufferedProtocol):
     """One connection, from its greeting to its end. `current` while frames may pass."""
@@ -62,24 +76,35 @@ class Connection(asyncio.BufferedProtocol):
         self.dialled = dialled
         self.current = False
         self.peer_start = 0
+        self.gone = False
+        self.passport: Passport | None = None  # who it is at the other end, over TLS
         self.introduced = Introduced()
+        self.control = Allowance(links.control_per_second, 2 * links.control_per_second)
         self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
+        self.messages_out: list[bytes] = []  # of this turn, behind the frames
         self._frames_out: list[bytes] = []
+        self._rests = False
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
         self._transport = transport
         connected = transport.get_extra_info("socket")
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
+        try:
+            if self._links.tls is not None:
+                self.passport = self._links.tls.passport(transport)
+        except WireError as error:
+            self._links.nonsense(self, error)
+            return
         self._links.connected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -100,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
             self._links.nonsense(self, error)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
         self._forget_patience()
         if not self.greeted.done():
             self.greeted.set_exception(ConnectionError("hung up before greeting"))
@@ -108,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._links.congested[self] = None
+        self._links.congested_peers[self.peer] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -115,15 +142,20 @@ class Connection(asyncio.BufferedProtocol):
     # What the links call
 
     def write(self, data: bytes) -> None:
-        """Let a frame leave at the end of this turn."""
-        if not self._frames_out:
-            self._links.to_flush.append(self)
+        """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
+        self._links.to_flush.append(self)
+        if self.messages_out:
+            self._frames_out.append(frame_all(self.messages_out))
+            self.messages_out = []
         self._frames_out.append(data)
         self._links.queued_bytes += len(data)
 
     def flush(self) -> None:
-        """Hand the frames of this turn to the socket, in one write."""
+        """Hand what leaves in this turn to the socket, in one write."""
         frames, self._frames_out = self._frames_out, []
+        if self.messages_out:
+            frames.append(frame_all(self.messages_out))
+            self.messages_out = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -131,6 +163,29 @@ class Connection(asyncio.BufferedProtocol):
         """The greeting is over: frames may be as long as messages are."""
         self._forget_patience()
         self._reader.limit = self._links.max_frame
+
+    def read_on(self) -> None:
+        """Read from the socket if nothing speaks against it, else leave it to the other end."""
+        if self._transport is not None and not self._transport.is_closing():
+            if self._links.reads and not self._rests:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while: the peer sends too much of something."""
+        self._links.counts["slowed_down"] += 1
+        self._rests = True
+        self.read_on()
+        self._links.loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._rests = False
+        self.read_on()
+
+    def is_stranger(self) -> bool:
+        """Whether it has not said yet who it is."""
+        return not self.current and not self.gone
 
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
@@ -147,8 +202,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def where(self) -> str:
         """The other end, for logs."""
-        if self.peer >= 0:
-            return f"node {self.peer}"
+        return f"node {self.peer}" if self.peer >= 0 else self.address()
+
+    def address(self) -> str:
+        """Where the other end is, as the network says."""
         return str(self._transport and self._transport.get_extra_info("peername"))
 
     def _take_greeting(self, body: memoryview) -> None:
@@ -189,8 +246,14 @@ class TcpLinks:
         events: LinkEvents,
         max_frame: int,
         send_buffer: int = DEFAULT_SEND_BUFFER,
+        tls: Tls | None = None,
+        control_per_second: int = 1000,
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.control_per_second = control_per_second
+        self.tls = tls
+        self.informed: set[NodeId] = set()  # who has our list of revocations
+        self.strangers = Strangers()
         self.events = events
         self.max_frame = max_frame
         self.send_buffer = send_buffer
@@ -198,15 +261,24 @@ class TcpLinks:
         self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
+        self.congested_peers: dict[NodeId, None] = {}
+        self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
+        if tls is not None:
+            self.greeting = msgspec.structs.replace(greeting, revoked=tls.revocations.der)
         self._me = NodeId(greeting.node)
         self._book = book
         self._current: dict[NodeId, Connection] = {}
         self._dials: dict[NodeId, _Dial] = {}
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
-        self._server: asyncio.Server | None = None
+        self._doorway = Doorway(
+            self.strangers,
+            lambda: Connection(self, NodeId(-1), LinkId(-1), False),
+            lambda: None if self.tls is None else self.tls.server,
+            self._no_handshake,
+        )
         self._closing = False
 
     # What the host asks for
@@ -214,23 +286,20 @@ class TcpLinks:
     async def bind(self, address: Address) -> None:
         """Take `address`; raises OSError where somebody else has it. See `listen`."""
 
-        def accept() -> Connection:
-            return Connection(self, NodeId(-1), LinkId(-1), False)
-
-        self._server = await self.loop.create_server(
-            accept, address.host, address.port, start_serving=False
-        )
+        await self._doorway.bind(address)
 
     async def listen(self) -> None:
         """Accept dials from now on."""
-        assert self._server is not None
-        await self._server.start_serving()
+        self._doorway.open()
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
-        """Let a frame leave, dialling where `link` allows it; False if it never will."""
+        """Let a message leave, dialling where `link` allows it; False if it never will."""
         connection = self._current.get(to)
-        if connection is not None and link in (ANY_LINK, connection.link):
-            connection.write(data)
+        if connection is not None and (link == ANY_LINK or link == connection.link):
+            if not connection.messages_out:
+                self.to_flush.append(connection)
+            connection.messages_out.append(data)
+            self.queued_bytes += len(data)
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -276,6 +345,12 @@ class TcpLinks:
             for connection in connections:
                 connection.hang_up()
 
+    def read_on(self, wanted: bool) -> None:
+        """Read from all links, or from none: then those who send fill their buffers and wait."""
+        self.reads = wanted
+        for connection in self._current.values():
+            connection.read_on()
+
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
         return bool(self.congested) or self.queued_bytes > self.send_buffer
@@ -291,8 +366,7 @@ class TcpLinks:
     async def close(self) -> None:
         """Hang up on everybody and stop listening."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for to in [*self._dials, *self._current]:
             self.hang_up(to)
         self.flush()
@@ -307,8 +381,7 @@ class TcpLinks:
     def abort(self) -> None:
         """Cut all connections at once."""
         self._closing = True
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for dial in self._dials.values():
             self._abandon(dial)
         for connection in list(self._connections):
@@ -327,7 +400,7 @@ class TcpLinks:
             if address is None:
                 raise OSError("no address is known")
             async with asyncio.timeout(DIAL_TIMEOUT):
-                await self.loop.create_connection(connection, address.host, address.port)
+                await self._reach(connection, address)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:
@@ -335,6 +408,18 @@ class TcpLinks:
                 self._dial_failed(to, dial, "its own dial never came")
         except (OSError, TimeoutError, WireError) as error:
             self._dial_failed(to, dial, str(error) or "no answer in time")
+
+    async def _reach(self, connection: Callable[[], Connection], address: Address) -> None:
+        if self.tls is None:
+            await self.loop.create_connection(connection, address.host, address.port)
+        else:
+            await self.loop.create_connection(
+                connection,
+                address.host,
+                address.port,
+                ssl=self.tls.client,
+                ssl_shutdown_timeout=FAREWELL_WITHIN,
+            )
 
     def connected(self, connection: Connection) -> None:
         """A connection stands; whoever dialled speaks first."""
@@ -352,8 +437,16 @@ class TcpLinks:
         """The other end answered our dial."""
         peer = connection.peer
         dial = self._dials.get(peer)
+        imposture = self._imposture(connection, greeting)
+        if not imposture:
+            self._hear_revocations(connection, greeting)
         if dial is None or dial.connection is not connection:
             connection.hang_up()  # abandoned meanwhile
+        elif imposture:
+            self.counts["impostors"] += 1
+            log.warning("dialled node %s: %s", peer, imposture)
+            connection.hang_up()
+            self._dial_failed(peer, dial, imposture)
         elif greeting.refusal == CROSSING:
             connection.hang_up()
         elif greeting.refusal:
@@ -391,8 +484,20 @@ class TcpLinks:
 
     def answer(self, connection: Connection, greeting: Greeting) -> None:
         """Somebody dialled us and greeted: take the link, or say why not."""
+        passport = connection.passport
+        if passport is not None and passport.purpose == JOIN:
+            self._enrol(connection, passport, greeting)
+            return
         connection.peer = NodeId(greeting.node)
         connection.link = LinkId(greeting.link)
+        refusal = self._imposture(connection, greeting)
+        if refusal:
+            self.counts["impostors"] += 1
+            log.warning("refusing somebody at %s: %s", connection.address(), refusal)
+            connection.peer = NodeId(-1)
+            connection.hang_up()
+            return
+        self._hear_revocations(connection, greeting)
         refusal = self._objection(greeting)
         if greeting.wanted == ANYBODY:
             refusal = "now you know who is here"
@@ -411,6 +516,27 @@ class TcpLinks:
             connection.hang_up()
         else:
             self._take(connection, greeting)
+
+    def _enrol(self, connection: Connection, passport: Passport, greeting: Greeting) -> None:
+        """Somebody came with a token: an identity or a refusal, and what to know of the cluster."""
+        refusal, certificate = "now you know who is here", b""
+        try:
+            if greeting.certificate:
+                certificate = self.events.enrol(passport, greeting)
+                self.counts["enrolled"] += 1
+        except CausalcastError as error:
+            self.counts["refused_tokens"] += 1
+            log.warning("refusing a token: %s", error)
+            refusal = str(error)
+        reply = msgspec.structs.replace(self.greeting, refusal=refusal, certificate=certificate)
+        connection.write(frame(reply.encode()))
+        connection.hang_up()
+
+    def _imposture(self, connection: Connection, greeting: Greeting) -> str:
+        """Why whoever greets is not who it says; empty without TLS: then nobody can tell."""
+        if connection.passport is None:
+            return ""
+        return objection_to(connection.passport, greeting.node)
 
     def _objection(self, greeting: Greeting) -> str:
         if self._closing:
@@ -448,6 +574,7 @@ class TcpLinks:
     def _make_current(self, connection: Connection, greeting: Greeting, dial: _Dial | None) -> None:
         peer = connection.peer
         connection.speak()
+        self.strangers.leave(connection)
         connection.peer_start = greeting.start
         before = self._current.pop(peer, None)
         if before is not None:
@@ -455,16 +582,19 @@ class TcpLinks:
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        if not self.reads:
+            connection.read_on()
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
-            connection.write(data)
+            connection.write(frame(data))
         if connection.current:
             self._crossed.discard(peer)
 
     def lost(self, connection: Connection, reason: str) -> None:
         """A connection ended, by whomever."""
         self._connections.pop(connection, None)
+        self.strangers.leave(connection)
         self.no_longer_congested(connection)
         peer = connection.peer
         dial = self._dials.get(peer)
@@ -487,15 +617,53 @@ class TcpLinks:
     def nonsense(self, connection: Connection, error: WireError) -> None:
         """A peer sent what is no message: that link is closed, the node goes on."""
         kind = "bad_frames" if connection.current else "bad_greetings"
+        if isinstance(error, Rejected):
+            kind = f"rejected_{error.kind}"
         self.counts[kind] += 1
         log.warning("closing the link to %s: %s", connection.where(), error)
         connection.abort()
         self.lost(connection, "broken")
 
+    def _no_handshake(self, reason: str) -> None:
+        self.counts["failed_handshakes"] += 1
+        log.info("a handshake failed: %s", reason)
+
+    # Revocations
+
+    def _hear_revocations(self, connection: Connection, greeting: Greeting) -> None:
+        """A greeting may bring a newer list: whoever is on it is cut off, its bearer too."""
+        if self.tls is None or not greeting.revoked:
+            return
+        try:
+            if greeting.revoked != self.tls.revocations.der and self.tls.adopt(greeting.revoked):
+                self.cut_off_revoked()
+                self.events.revoked()
+        except WireError as error:
+            self.counts["bad_revocations"] += 1
+            log.warning("node %s told: %s", greeting.node, error)
+        if greeting.revoked == self.tls.revocations.der:
+            self.informed.add(NodeId(greeting.node))
+
+    def cut_off_revoked(self) -> None:
+        """Tell the list of revocations from now on, and end the links to those on it."""
+        assert self.tls is not None
+        revocations = self.tls.revocations
+        self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        self.informed.clear()
+        for connection in list(self._connections):
+            passport = connection.passport
+            if passport is not None and passport.serial in revocations.serials:
+                self.counts["revoked_links"] += 1
+                log.warning("the certificate of %s is revoked", connection.where())
+                connection.abort()
+                self.lost(connection, "broken")
+
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
-            self.events.relieved()
+        if self.congested.pop(connection, 0) is None:
+            self.congested_peers = {congested.peer: None for congested in self.congested}
+            if not self.congested:
+                self.events.relieved()
 
 
 def _is_address(text: str) -> bool:

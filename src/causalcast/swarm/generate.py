@@ -18,7 +18,8 @@ UNTIL_MS = 1500
 CALM_MS = 30_000
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13)
 LARGE_TREES = (17, 24, 31)  # now and then, where only trees will do
-LARGE_TREES_FROM = 10  # who asks for small graphs gets no large trees
+LARGE_OVERLAYS = (20, 30, 40)  # now and then, where links may change
+LARGE_FROM = 10  # who asks for small graphs gets no large ones
 
 
 # What the drawn faults are called when they fire, and which of them only a tolerant protocol gets.
@@ -80,6 +81,8 @@ class Draw:
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
         self.beyond = False
         self.nodes = self.rng.choice(sizes)
+        if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
+            self.nodes = self.rng.choice(LARGE_OVERLAYS)
         self.edges = self._graph()
 
     def scenario(self) -> str:
@@ -146,7 +149,7 @@ class Draw:
 
     def _shaped_tree(self) -> list[list[int]]:
         """A line, a star or a binary tree, its nodes in any order; now and then a large one."""
-        if self.nodes >= LARGE_TREES_FROM and self.rng.random() < 0.3:
+        if self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_TREES)
         order = list(range(self.nodes))
         self.rng.shuffle(order)

@@ -10,7 +10,7 @@ publication is four: origin, number, group, body. A large clock is packed (`pack
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
@@ -19,10 +19,10 @@ from msgspec import Meta, Raw
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import WireError
-from causalcast.wire.framing import LENGTH_BYTES
+from causalcast.wire.framing import LENGTH_BYTES, MANY
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 
-WIRE_VERSION: Final = 1
+WIRE_VERSION: Final = 2
 DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
@@ -66,6 +66,7 @@ class Codec:
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._names: list[str] = []
+        self.carrying: set[type[Message]] = set()  # classes that may carry publications
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
             for message_class in classes:
@@ -78,6 +79,8 @@ class Codec:
             for struct in structs[1:]:
                 union = union | struct
         self._decoder = msgspec.msgpack.Decoder(union)
+        self._decoder_of_many = msgspec.msgpack.Decoder(list[union])
+        self._splitter = msgspec.msgpack.Decoder(list[Raw])
 
     def encode(self, message: Message) -> bytes:
         """The bytes of one message."""
@@ -92,6 +95,42 @@ class Codec:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
 
+    def decode_all(
+        self, frames: Iterable[memoryview]
+    ) -> tuple[list[tuple[int, Message]], WireError | None]:
+        """What `decode` says of all messages of some frames, up to the first that is none."""
+        decode, decode_many = self._decoder.decode, self._decoder_of_many.decode
+        found: list[tuple[int, Message]] = []
+        from_struct = self._from_struct
+        try:
+            for data in frames:
+                if len(data) > 0 and data[0] == MANY:
+                    for struct in decode_many(data):
+                        layer, make = from_struct[type(struct)]
+                        found.append((layer, make(struct)))
+                else:
+                    struct = decode(data)
+                    layer, make = from_struct[type(struct)]
+                    found.append((layer, make(struct)))
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            return found, WireError(f"not a message of this cluster: {error}")
+        except WireError as error:  # of a message inside a message
+            return found, error
+        return found, None
+
+    def split(self, frames: Iterable[memoryview]) -> list[memoryview]:
+        """The messages of some frames, each by itself; raises WireError for what is no frame."""
+        apart: list[memoryview] = []
+        for data in frames:
+            if len(data) > 0 and data[0] == MANY:
+                try:
+                    apart += [memoryview(bytes(raw)) for raw in self._splitter.decode(data)]
+                except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                    raise WireError(f"not messages of this cluster: {error}") from None
+            else:
+                apart.append(data)
+        return apart
+
     def describe(self, message: Message, size: int) -> Description:
         """What the trace says of a message that took `size` bytes."""
         publications = self._publications[type(message)](message)
@@ -105,6 +144,10 @@ class Codec:
             LENGTH_BYTES + size - payload,
             self._clock_entries(message),
         )
+
+    def publications(self, message: Message) -> list[Publication]:
+        """The publications that a message carries; see `carrying`."""
+        return self._publications[type(message)](message)
 
     def _clock_entries(self, message: Message) -> int:
         sizes = self._clocks_of(message)
@@ -144,6 +187,8 @@ class Codec:
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         if issubclass(message_class, Envelope):
             carried = "m.carried()"
+        if carried:
+            self.carrying.add(message_class)
         self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)

@@ -1,6 +1,8 @@
-"""Where a message begins and ends in a stream: four bytes of length, then the message.
+"""Where messages begin and end in a stream: four bytes of length, then a message or several.
 
-The length is checked before anything is allocated for it.
+Messages that leave together share a frame: a msgpack array of them with a head of five bytes, which
+no message begins with. So the other end takes them apart in one pass. The length is checked before
+anything is allocated for it.
 """
 
 import struct
@@ -10,6 +12,10 @@ from causalcast.errors import WireError
 
 LENGTH_BYTES: Final = 4
 _LENGTH: Final = struct.Struct(">I")
+MANY: Final = 0xDD  # the first byte of a frame of several messages
+_MANY_HEAD: Final = struct.Struct(">BI")
+# Beyond it a further frame begins: what a few bytes unfold to in memory is many times their size.
+MOST_TOGETHER: Final = 1 << 16
 # One read takes what a busy link has ready; larger frames grow the buffer as their bytes arrive.
 _USUAL_BUFFER: Final = 1 << 18
 
@@ -17,6 +23,27 @@ _USUAL_BUFFER: Final = 1 << 18
 def frame(body: bytes) -> bytes:
     """The bytes that carry `body` on a stream."""
     return _LENGTH.pack(len(body)) + body
+
+
+def frame_all(bodies: list[bytes]) -> bytes:
+    """The bytes that carry messages together, in order, in as few frames as there may be."""
+    if len(bodies) == 1:
+        return frame(bodies[0])
+    size = sum(map(len, bodies)) + _MANY_HEAD.size
+    if size <= MOST_TOGETHER:
+        return b"".join((_LENGTH.pack(size), _MANY_HEAD.pack(MANY, len(bodies)), *bodies))
+    parts: list[bytes] = []
+    together: list[bytes] = []
+    size = _MANY_HEAD.size
+    for body in bodies:
+        if together and size + len(body) > MOST_TOGETHER:
+            parts.append(frame_all(together))
+            together, size = [], _MANY_HEAD.size
+        together.append(body)
+        size += len(body)
+    if together:
+        parts.append(frame_all(together) if len(together) > 1 else frame(together[0]))
+    return b"".join(parts)
 
 
 class FrameReader:

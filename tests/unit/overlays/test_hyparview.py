@@ -17,6 +17,7 @@ from causalcast.overlays.hyparview import (
     Join,
     No,
     Settled,
+    TurnTo,
     Welcome,
     Yes,
 )
@@ -26,17 +27,28 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 
 
-def overlay_run(nodes: int, active: int, faults: list[dict[str, Any]], calm_ms: int) -> ScenarioRun:
+def overlay_run(
+    nodes: int,
+    active: int,
+    faults: list[dict[str, Any]],
+    calm_ms: int,
+    seed: int = 3,
+    join_every_ms: int = 20,
+) -> ScenarioRun:
+    overlay = {
+        "kind": "hyparview",
+        "nodes": nodes,
+        "active_view": active,
+        "join_every_ms": join_every_ms,
+        "settle_ms": 20_000,
+    }
     tables: list[tuple[str, dict[str, Any]]] = [
-        (
-            "overlay",
-            {"kind": "hyparview", "nodes": nodes, "active_view": active, "settle_ms": 20_000},
-        ),
+        ("overlay", overlay),
         ("network", {"latency_ms": {"kind": "uniform", "low": 5, "high": 15}}),
         *[("[fault]", fault) for fault in faults],
         ("calm", {"ms": calm_ms}),
     ]
-    head = {"protocol": "naive_flood", "until_ms": 70_000, "seed": 3}
+    head = {"protocol": "naive_flood", "until_ms": 70_000, "seed": seed}
     return ScenarioRun(Scenario(toml_text(head, tables), "test"), "deliveries")
 
 
@@ -65,6 +77,14 @@ def test_nodes_that_join_one_after_the_other_are_connected(nodes: int, active: i
     assert_sound(run.simulation, active)
     degrees = [len(peers) for peers in views(run.simulation).values()]
     assert sum(degrees) >= 0.9 * min(active, nodes - 1) * nodes
+
+
+@pytest.mark.parametrize(("nodes", "active", "seeds"), [(6, 3, 40), (20, 3, 20), (100, 4, 4)])
+def test_nodes_that_join_all_at_once_are_connected(nodes: int, active: int, seeds: int) -> None:
+    """Before full views turned newcomers to others, half of such runs ended in several parts."""
+    for seed in range(seeds):
+        run = overlay_run(nodes, active, [], 0, seed, 0)
+        assert_sound(run.simulation, active)
 
 
 @pytest.mark.slow
@@ -230,6 +250,65 @@ def test_the_link_of_a_newcomer_is_spared_until_it_has_settled() -> None:
     assert 1 in node.overlay.active and 2 not in node.overlay.active
     node.hears(1, Settled())
     assert not node.overlay.spared
+
+
+def test_a_view_of_newcomers_turns_others_away_and_says_where_to() -> None:
+    node = Alone()
+    for newcomer in (1, 2):
+        node.link_up(newcomer, False)
+        assert type(node.hears(newcomer, Join())[0][1]) is Welcome
+    node.link_up(3, False)
+    [(to, answer)] = node.hears(3, Join())
+    assert to == 3 and isinstance(answer, TurnTo) and answer.nodes == [1, 2]
+    node.link_up(4, False)
+    assert [type(message) for _, message in node.hears(4, AskNeighbour(True))] == [No]
+    assert list(node.overlay.active) == [1, 2]
+    node.out.now += node.overlay.settings.spare_for
+    node.link_up(3, False)
+    assert type(node.hears(3, Join())[0][1]) is Welcome
+
+
+def test_a_newcomer_keeps_a_place_for_whoever_takes_it_in() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(9), node.out)
+    node.link_up(9, True)
+    node.link_up(1, False)
+    assert type(node.hears(1, Join())[0][1]) is Welcome
+    node.link_up(2, False)
+    assert type(node.hears(2, Join())[0][1]) is TurnTo
+    node.hears(9, Welcome([]))
+    assert list(node.overlay.active) == [1, 9]
+
+
+def test_a_newcomer_goes_where_it_is_turned_to() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(9), node.out)
+    node.link_up(9, True)
+    node.link_up(1, False)
+    node.hears(1, Join())  # taken in by us, as much outside as we are
+    node.hears(9, TurnTo([NodeId(7)]))
+    assert list(node.overlay.asked) == [7]
+    node.out.effects.clear()
+    node.link_up(7, True, count=2)
+    assert [type(message) for _, message in node.sent()] == [Join]
+    node.hears(7, TurnTo([NodeId(5)]))  # nowhere else: the contact once more, after a while
+    node.overlay.on_timer(hyparview.FILL, 0, node.out)
+    assert list(node.overlay.asked) == [9]
+
+
+def test_whoever_was_refused_for_long_asks_with_priority() -> None:
+    node = Alone()
+    node.befriend(1)
+    node.overlay.passive[NodeId(9)] = None
+    asked = []
+    for count in range(2, 10):
+        node.overlay.on_timer(hyparview.FILL, 0, node.out)
+        node.out.effects.clear()
+        node.link_up(9, True, count=count)
+        [(_, request)] = node.sent()
+        asked.append(request.high)
+        node.hears(9, No())
+    assert asked == [False] * 5 + [True] * 3
 
 
 def test_the_welcome_names_others_to_turn_to() -> None:

@@ -126,7 +126,7 @@ def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str, count: in
     were."""
     publish = {"node": 3, "count": count, "interval_ms": 2}
     options = {"link_setup": setup, "log": 20}
-    run = changing_run(protocol, options, 10, publish, [], 2 * count + 2000)
+    run = changing_run(protocol, options, 10, publish, [], 2 * count + 40_000)
     run.run()
     for node in run.simulation.nodes:
         multicast = node.stack.multicast

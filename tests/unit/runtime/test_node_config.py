@@ -29,6 +29,8 @@ path = "data"
 [trace]
 path = "trace"
 level = "deliveries"
+[security]
+tls = false
 """
 
 
@@ -57,7 +59,7 @@ def test_a_whole_file_is_understood() -> None:
         ("id = 3", "", "key 'node.id' is missing"),
         ('name = "berlin-1"', "nmae = 'x'", "unknown key 'node.nmae'; did you mean 'name'?"),
         ("127.0.0.1:7403", "7403", "node.listen = '7403': expected host:port"),
-        ("127.0.0.1:7403", "10.0.0.1:7403", "10.0.0.1:7403 can be reached by others"),
+        ("127.0.0.1:7403", "10.0.0.1:7403", "node.toml:5: 10.0.0.1:7403 can be reached by others"),
         ("127.0.0.1:7401", "example.org:1", "example.org:1 can be reached by others"),
         ("1 = ", "one = ", "cluster.peers.one = '127.0.0.1:7401': expected node ids"),
         ("[[1, 2], [2, 3]]", "[[1, 4]]", "overlay.edges = [1, 4]: expected nodes of this cluster"),
@@ -69,7 +71,13 @@ def test_a_whole_file_is_understood() -> None:
         ("repeat_after", "repeat_afer", "protocol.repeat_afer: no option"),
         ('repeat_after = "100ms"', 'spread = "direct"', "spread = 'direct' needs everybody"),
         ('"deliveries"', '"everything"', "trace.level = 'everything': expected one of"),
-        ("[storage]", "[security]\ntls = true\n[storage]", "TLS is not built yet"),
+        ("tls = false", "tls = 1", "security.tls = 1: expected true or false"),
+        ("tls = false", "tsl = false", "unknown key 'security.tsl'; did you mean 'tls'?"),
+        (
+            "tls = false",
+            "tls = false\nidentity = 'x'",
+            "expected true, because there is 'identity'",
+        ),
         ("[storage]", "[limits]\nbody_bytes = 0\n[storage]", "limits.body_bytes = 0: expected"),
         ("peers =", "contact = '127.0.0.1:1'\npeers =", "overlay.kind = 'edges' is fixed: list"),
         ("id = 3", "id = 'new'", "overlay.kind = 'edges' is fixed: list"),
@@ -81,7 +89,7 @@ def test_what_is_wrong_is_named(before: str, after: str, expected: str) -> None:
     assert before in GOOD
     with pytest.raises(ConfigError) as caught:
         parse(GOOD.replace(before, after, 1))
-    assert str(caught.value).startswith("node.toml: ") or "did you mean" in str(caught.value)
+    assert str(caught.value).startswith("node.toml:") or "did you mean" in str(caught.value)
     assert expected in str(caught.value)
 
 
@@ -122,6 +130,8 @@ active_view = 4
 [groups]
 all = "*"
 few = [1, 2]
+[security]
+tls = false
 """
 
 

@@ -194,7 +194,7 @@ def test_steps_that_cannot_happen_are_skipped_and_counted() -> None:
 def test_a_wrong_step_is_told_with_what_was_expected(step: str, expected: str) -> None:
     with pytest.raises(ConfigError) as error:
         scenario([step])
-    assert str(error.value).startswith(f"test: steps = {step!r}: expected ")
+    assert str(error.value).startswith(f"test:2: steps = {step!r}: expected ")
     assert expected in str(error.value)
 
 

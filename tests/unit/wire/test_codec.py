@@ -17,7 +17,7 @@ from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec
-from causalcast.wire.framing import frame
+from causalcast.wire.framing import LENGTH_BYTES, frame, frame_all
 
 CODEC = Codec([[], [], SPEC.messages])
 
@@ -161,3 +161,61 @@ def test_simulated_sizes_are_those_of_real_frames() -> None:
     recorded = {r["payload_bytes"] + r["metadata_bytes"] for r in rows if r["kind"] == "send"}
     assert recorded and recorded <= set(sent)
     assert {r["payload_bytes"] for r in rows if r["kind"] == "send"} == {0, 33}
+
+
+def together(*bodies: bytes) -> memoryview:
+    """The body of the frame that carries these."""
+    return memoryview(frame_all(list(bodies)))[LENGTH_BYTES:]
+
+
+def some_stamped(count: int) -> list[Message]:
+    return [
+        Stamped(Publication(message_id(NodeId(1), number), GroupId(0), b"x" * number), {})
+        for number in range(1, count + 1)
+    ]
+
+
+def test_messages_that_share_a_frame_are_those_that_were_sent() -> None:
+    codec = Codec([[], [], SPEC.messages])
+    messages = some_stamped(5)
+    bodies = [codec.encode(message) for message in messages]
+    found, error = codec.decode_all(
+        [together(*bodies[:3]), together(*bodies[3:4]), *map(memoryview, bodies[4:])]
+    )
+    assert error is None
+    assert [layer for layer, _ in found] == [2] * 5
+    assert [repr(message) for _, message in found] == [repr(message) for message in messages]
+    assert [bytes(one) for one in codec.split([together(*bodies)])] == bodies
+
+
+@pytest.mark.parametrize("bad", [b"", b"\xc1", bytes([0xDD, 0, 0, 0, 1, 0x90]), bytes([0xDD])])
+def test_what_came_before_nonsense_counts(bad: bytes) -> None:
+    codec = Codec([[], [], SPEC.messages])
+    bodies = [codec.encode(message) for message in some_stamped(2)]
+    found, error = codec.decode_all([together(*bodies), memoryview(bad), together(*bodies)])
+    assert len(found) == 2
+    assert isinstance(error, WireError)
+
+
+def test_nonsense_inside_a_shared_frame_voids_it() -> None:
+    codec = Codec([[], [], SPEC.messages])
+    (body,) = (codec.encode(message) for message in some_stamped(1))
+    found, error = codec.decode_all([together(body, b"\x91\x7f", body)])
+    assert (found, type(error)) == ([], WireError)
+    with pytest.raises(WireError):
+        codec.split([together(body, b"\xc1")])
+
+
+def test_a_frame_of_frames_is_refused() -> None:
+    codec = Codec([[], [], SPEC.messages])
+    (body,) = (codec.encode(message) for message in some_stamped(1))
+    inner = bytes(together(body, body))
+    assert isinstance(codec.decode_all([together(inner, inner)])[1], WireError)
+
+
+@given(st.binary(max_size=60))
+def test_noise_in_shared_frames_is_messages_or_a_wire_error(noise: bytes) -> None:
+    codec = Codec([[], [], SPEC.messages])
+    data = memoryview(bytes([0xDD, 0, 0, 0, 2]) + noise)
+    found, error = codec.decode_all([data])
+    assert (len(found) == 2) != isinstance(error, WireError)

@@ -3,7 +3,7 @@
 import pytest
 
 from causalcast.errors import WireError
-from causalcast.wire.framing import FrameReader, frame
+from causalcast.wire.framing import MANY, MOST_TOGETHER, FrameReader, frame, frame_all
 
 BODIES = [b"a", b"", b"x" * 5000, b"last"]
 STREAM = b"".join(map(frame, BODIES))
@@ -40,3 +40,23 @@ def test_one_frame_at_a_time_leaves_the_rest() -> None:
     reader.writable()[: len(data)] = data
     assert [bytes(body) for body in reader.filled(len(data), at_most=1)] == [b"one"]
     assert [bytes(body) for body in reader.filled(0)] == [b"two"]
+
+
+def test_one_message_has_a_frame_of_its_own() -> None:
+    assert frame_all([b"alone"]) == frame(b"alone")
+
+
+def test_what_leaves_together_shares_frames_up_to_a_size() -> None:
+    bodies = [bytes([0x91, number % 128]) * 500 for number in range(300)]
+    frames = FrameReader(limit=1 << 20).feed(frame_all(bodies))
+    assert len(frames) == 5  # 300 kB
+    assert all(body[0] == MANY and len(body) <= MOST_TOGETHER for body in frames)
+    assert b"".join(body[5:] for body in frames) == b"".join(bodies)
+    assert sum(int.from_bytes(body[1:5], "big") for body in frames) == len(bodies)
+
+
+def test_a_large_message_travels_alone_between_others() -> None:
+    large = b"\x91" * (MOST_TOGETHER + 1)
+    small = b"\x91\x01"
+    frames = FrameReader(limit=1 << 20).feed(frame_all([small, large, small, small]))
+    assert frames == [small, large, bytes([MANY, 0, 0, 0, 2]) + 2 * small]

@@ -1,0 +1,94 @@
+"""Every publication that arrives is looked at before the protocol sees it.
+
+Whoever sends one that cannot be true is a broken or hostile node: its link is closed, and the kind
+is counted. An honest relay has the same rules and would have refused it itself.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from causalcast.core.groups import Groups
+from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, GroupId, NodeId
+from causalcast.core.message import Envelope, Message, Publication
+from causalcast.errors import Rejected, WireError
+from causalcast.parts.member_lists import Joined
+from causalcast.runtime.rights import Rights
+from causalcast.runtime.signatures import Signatures
+
+# How far an origin's numbers may run ahead of what is known of it. Not one: copies come on many
+# links, protocols that send to members alone skip numbers, and a link that broke is caught up on
+# after newer ones were sent. But nobody uses up the numbers of an origin, or makes others keep
+# places for millions that never come.
+MOST_AHEAD: Final = 1 << 16
+
+
+class Admission:
+    """What a node believes of publications that others bring."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        groups: Groups,
+        nodes: Sequence[NodeId] | None,
+        rights: Rights,
+        published: Callable[[], int],
+        signatures: Signatures | None,
+    ) -> None:
+        """`nodes`: all there are, None where they come and go; `published`: my last number."""
+        self._me = me
+        self._groups = len(groups.names)
+        self._nodes = None if nodes is None else frozenset(nodes)
+        self._rights = rights
+        self._published = published
+        self._signatures = signatures
+        self.looks_at_members = rights.limits_members()
+        self._looks_at_publishers = rights.limits_publishers()
+        self._greatest: dict[int, int] = {}  # number seen, by origin
+
+    def check(self, publications: list[Publication]) -> None:
+        """Raise Rejected for one that cannot be true."""
+        for publication in publications:
+            origin = publication.id >> NUMBER_BITS
+            number = publication.id & NUMBER_MASK
+            greatest = self._greatest.get(origin, 0)
+            # The next number of an origin that is known needs no look, and that is what mostly comes.
+            if number > greatest and (
+                number != greatest + 1 or greatest == 0 or origin == self._me
+            ):
+                self._check_new(NodeId(origin), number, greatest)
+            group = publication.group
+            if not 0 <= group < self._groups:
+                raise Rejected("unknown_group", f"a publication to group {group}")
+            if self._looks_at_publishers and not self._rights.may_publish(NodeId(origin), group):
+                raise Rejected("without_right", f"node {origin} may not publish to group {group}")
+            if self._signatures is not None:
+                self._check_signature(self._signatures, publication)
+            if number > greatest:
+                self._greatest[origin] = number
+
+    def check_members(self, sender: NodeId, message: Message) -> None:
+        """Raise Rejected for a membership that its sender has no right to."""
+        if isinstance(message, Envelope):
+            return  # groups inside a hosted protocol are its own
+        if isinstance(message, Joined):
+            group: GroupId = message.group
+            if not self._rights.may_subscribe(sender, group):
+                raise Rejected("without_right", f"node {sender} may not be in group {group}")
+        for name, kind in type(message).wire.fields.items():
+            if kind is Message:
+                self.check_members(sender, getattr(message, name))
+
+    def _check_new(self, origin: NodeId, number: int, greatest: int) -> None:
+        if origin == self._me:
+            if number > self._published():
+                raise Rejected("as_myself", f"number {number} of mine, which I never published")
+        elif self._nodes is not None and origin not in self._nodes:
+            raise Rejected("unknown_origin", f"a publication of node {origin}, who is unknown")
+        elif greatest and number > greatest + MOST_AHEAD:
+            raise Rejected("number_ahead", f"number {number} of node {origin} after {greatest}")
+
+    def _check_signature(self, signatures: Signatures, publication: Publication) -> None:
+        try:
+            signatures.check(publication)
+        except WireError as error:
+            raise Rejected("bad_signature", str(error)) from None

@@ -1,0 +1,75 @@
+"""Certificates that are no longer believed: a numbered list, signed by the cluster's authority.
+
+Because it is signed and numbered it may come from anybody: of two lists the one with the greater
+number counts. Nodes tell it in their greetings, so that it needs to be put at one node only.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from causalcast.errors import ConfigError, WireError
+from causalcast.runtime.identity import UNREADABLE, write_whole
+
+# A list travels in a greeting, which has at most 64 KiB.
+MOST_BYTES: Final = 48 << 10
+
+
+class Revocations:
+    """A list as a node believes it; number 0 is the empty list that nobody had to sign."""
+
+    def __init__(self, number: int, serials: frozenset[int], der: bytes) -> None:
+        self.number = number
+        self.serials = serials
+        self.der = der
+
+    @staticmethod
+    def none() -> "Revocations":
+        """Nobody was revoked yet."""
+        return Revocations(0, frozenset(), b"")
+
+    @staticmethod
+    def parse(der: bytes, authorities: list[x509.Certificate]) -> "Revocations":
+        """The list in `der`; WireError unless one of `authorities` signed it."""
+        if not der:
+            return Revocations.none()
+        if len(der) > MOST_BYTES:
+            raise WireError(f"a list of revocations of {len(der)} bytes; at most {MOST_BYTES}")
+        try:
+            signed = x509.load_der_x509_crl(der)
+            number = signed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+            serials = frozenset(revoked.serial_number for revoked in signed)
+        except UNREADABLE as error:
+            raise WireError(f"no list of revocations: {error}") from None
+        if not _is_signed(signed, authorities):
+            raise WireError("a list of revocations that the authority did not sign")
+        return Revocations(number, serials, der)
+
+    @staticmethod
+    def read(path: Path, authorities: list[x509.Certificate]) -> "Revocations":
+        """The list in a PEM file; an empty one where there is no file."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return Revocations.none()
+        try:
+            der = x509.load_pem_x509_crl(data).public_bytes(serialization.Encoding.DER)
+            return Revocations.parse(der, authorities)
+        except (*UNREADABLE, WireError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def write(self, path: Path) -> None:
+        """Write it as PEM."""
+        signed = x509.load_der_x509_crl(self.der)
+        write_whole(path, signed.public_bytes(serialization.Encoding.PEM), 0o644)
+
+
+def _is_signed(signed: x509.CertificateRevocationList, authorities: list[x509.Certificate]) -> bool:
+    for authority in authorities:
+        key = authority.public_key()
+        if isinstance(key, Ed25519PublicKey) and signed.is_signature_valid(key):
+            return True
+    return False

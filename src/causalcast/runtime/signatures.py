@@ -1,0 +1,107 @@
+"""Origins sign what they publish, so that whoever hands it on cannot change it or make it up.
+
+A signed body is the signature, the origin's certificate and the application's body. It covers the
+cluster, the origin, the number, the group and the body. It does not cover what protocols add on the
+way (clocks, paths): for order and for passing on at all, authenticated nodes are trusted.
+
+A certificate that was revoked or has lapsed since does not void what it signed: members that have
+a message and members that refuse it could never agree again. The node itself is cut off.
+"""
+
+import hashlib
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
+from causalcast.core.message import Publication
+from causalcast.errors import WireError
+from causalcast.runtime.identity import (
+    NODE,
+    Identity,
+    Passport,
+    is_signed_by,
+    public_key_of,
+    read_certificate,
+)
+from causalcast.runtime.tls import Tls
+
+SIGNATURE_BYTES: Final = 64
+LENGTH_BYTES: Final = 2
+MOST_OVERHEAD: Final = 2048  # signature and certificate; a certificate has about 400 bytes
+MOST_REMEMBERED: Final = 8192  # publications: copies of one come on every link
+MOST_CERTIFICATES: Final = 4096
+
+
+class Signatures:
+    """Signs for one node, and remembers whose certificates and which publications were good."""
+
+    def __init__(self, tls: Tls) -> None:
+        self._tls = tls
+        self._holders: dict[bytes, tuple[Passport, Ed25519PublicKey]] = {}
+        self._good: dict[int, bytes] = {}  # publication to a digest of its signed body
+
+    def sign(self, message: MessageId, group: GroupId, body: bytes) -> bytes:
+        """The body as it travels."""
+        identity: Identity = self._tls.identity
+        certificate = identity.certificate.public_bytes(Encoding.DER)
+        signature = identity.key.sign(self._signed(message, group, body))
+        return signature + len(certificate).to_bytes(LENGTH_BYTES) + certificate + body
+
+    def check(self, publication: Publication) -> None:
+        """WireError unless its origin signed it, and signed nothing else under that number."""
+        digest = hashlib.blake2b(publication.body, digest_size=16).digest()
+        known = self._good.get(publication.id)
+        if known == digest:
+            return
+        signature, certificate, body = _parts(publication.body)
+        passport, key = self._holder(certificate)
+        origin = origin_of(publication.id)
+        if not passport.allows(origin):
+            raise WireError(f"node {passport.ids()} signed a publication of node {origin}")
+        try:
+            key.verify(signature, self._signed(publication.id, publication.group, body))
+        except InvalidSignature:
+            raise WireError(f"a publication of node {origin} that it did not sign") from None
+        if known is not None:
+            raise WireError(f"node {origin} signed two publications under one number")
+        if len(self._good) >= MOST_REMEMBERED:
+            del self._good[next(iter(self._good))]
+        self._good[publication.id] = digest
+
+    def _holder(self, der: bytes) -> tuple[Passport, Ed25519PublicKey]:
+        holder = self._holders.get(der)
+        if holder is None:
+            certificate = read_certificate(der)
+            passport = Passport.of(certificate)
+            cluster = self._tls.identity.passport.cluster
+            if passport.purpose != NODE or passport.cluster != cluster:
+                raise WireError(f"{passport.uri()} may not sign for {cluster}")
+            if not is_signed_by(certificate, self._tls.identity.authorities):
+                raise WireError("an origin's certificate that the authority did not sign")
+            holder = passport, public_key_of(certificate)
+            if len(self._holders) >= MOST_CERTIFICATES:
+                self._holders.clear()
+            self._holders[der] = holder
+        return holder
+
+    def _signed(self, message: MessageId, group: GroupId, body: bytes) -> bytes:
+        cluster = self._tls.identity.passport.cluster.encode()
+        numbers = (origin_of(message), number_of(message), group, len(cluster))
+        head = b"".join(number.to_bytes(8) for number in numbers)
+        return b"causalcast publication\0" + head + cluster + body
+
+
+def body_in(signed: bytes) -> bytes:
+    """The application's body in a signed one."""
+    return _parts(signed)[2]
+
+
+def _parts(signed: bytes) -> tuple[bytes, bytes, bytes]:
+    start = SIGNATURE_BYTES + LENGTH_BYTES
+    length = int.from_bytes(signed[SIGNATURE_BYTES:start])
+    if len(signed) < start + length or length > MOST_OVERHEAD - start:
+        raise WireError("a publication that is not signed")
+    return signed[:SIGNATURE_BYTES], signed[start : start + length], signed[start + length :]

@@ -1,0 +1,6 @@
+"""The fuzz targets are imported by name, also by the program that runs them for long."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,260 @@
+"""A node of the cluster that lies: what it sends is refused and counted, and its link is closed."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from loopback_nodes import Neighbourhood, links, take, until
+
+from causalcast import Node
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.message import Message, Publication
+from causalcast.detectors.heartbeat import Beat
+from causalcast.errors import ConfigError, NodeError
+from causalcast.parts.member_lists import Joined
+from causalcast.protocols.naive_flood import Copy
+from causalcast.runtime.greeting import read_greeting
+from causalcast.runtime.signatures import SIGNATURE_BYTES, Signatures
+from causalcast.runtime.tls import Tls, context
+from causalcast.wire.framing import frame
+
+OURS = GroupId(0)
+THEIRS = GroupId(1)
+RIGHTS = """
+[rights.theirs]
+publish = [1]
+subscribe = [1, 2]
+"""
+GROUPS = "ours = [1, 2, 3]\ntheirs = [1, 2]"
+
+
+def publication(origin: int, number: int, group: int = OURS, body: bytes = b"x") -> Publication:
+    return Publication(message_id(NodeId(origin), number), GroupId(group), body)
+
+
+class Liar:
+    """Has a good certificate of node 3, greets in good order, and then says what it likes."""
+
+    def __init__(self, town: Neighbourhood, node: Node) -> None:
+        self._town = town
+        self._links = node._running().links
+        self._codec = node._running().codec
+
+    async def __aenter__(self) -> "Liar":
+        self.reader, self._writer = await asyncio.open_connection(
+            "127.0.0.1",
+            self._town.ports[1],
+            ssl=context(self._town.identity(3), ssl.PROTOCOL_TLS_CLIENT),
+        )
+        hello = msgspec.structs.replace(
+            self._links.greeting, node=3, start=1, link=3 << 32 | 1, wanted=1
+        )
+        self._writer.write(frame(hello.encode()))
+        length = int.from_bytes(await self.reader.readexactly(4))
+        assert read_greeting(await self.reader.readexactly(length)).refusal == ""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def say(self, message: Message) -> None:
+        self._writer.write(frame(self._codec.encode(message)))
+
+
+@asynccontextmanager
+async def one_and_two(town: Neighbourhood) -> AsyncIterator[tuple[Node, Node]]:
+    """Nodes 1 and 2, linked; node 3 is for somebody else to play."""
+    async with town.node(1) as one, town.node(2) as two:
+        await until(lambda: links(one) == [2])
+        yield one, two
+
+
+LIES: list[tuple[str, Callable[[], list[Publication]]]] = [
+    ("rejected_as_myself", lambda: [publication(1, 7)]),
+    ("rejected_unknown_origin", lambda: [publication(9, 1)]),
+    ("rejected_unknown_group", lambda: [publication(3, 1, 2)]),
+    ("rejected_without_right", lambda: [publication(3, 1, THEIRS)]),
+    ("rejected_number_ahead", lambda: [publication(3, 1), publication(3, 1 << 30)]),
+]
+
+
+@pytest.mark.parametrize(("counted", "lie"), LIES)
+def test_a_publication_that_cannot_be_true_closes_the_link(
+    tmp_path: Path, counted: str, lie: Callable[[], list[Publication]]
+) -> None:
+    town = Neighbourhood(tmp_path, 3, "naive_flood", groups=GROUPS, more=RIGHTS, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two):
+            async with Liar(town, one) as liar:
+                await until(lambda: 3 in links(one))
+                liar.say(Copy(publication(3, 1, body=b"so far so good")))
+                assert await take(two.group("ours"), 1) == [b"so far so good"]
+                for untrue in lie():
+                    liar.say(Copy(untrue))
+                await until(lambda: one.status()["trouble"].get(counted, 0) == 1)
+                await until(lambda: links(one) == [2])
+            await one.group("theirs").publish(b"the rest goes on")
+            assert await take(two.group("theirs"), 1) == [b"the rest goes on"]
+            assert one.status()["delivered"] == {"ours": 1, "theirs": 1}
+            assert f'kind="{counted}"}} 1' in one.metrics()
+
+    asyncio.run(story())
+
+
+def test_a_member_without_the_right_is_not_taken_in(tmp_path: Path) -> None:
+    """Where publications go to members alone, somebody who claims to be one is refused."""
+    town = Neighbourhood(tmp_path, 3, "causal_barriers", groups=GROUPS, more=RIGHTS, tls=True)
+
+    async def story() -> None:
+        one = town.node(1)
+        await one.start()
+        try:
+            async with Liar(town, one) as liar:
+                await until(lambda: 3 in links(one))
+                liar.say(Joined(THEIRS, 1))
+                await until(lambda: one.status()["trouble"].get("rejected_without_right", 0) == 1)
+                assert links(one) == []
+        finally:
+            await one.stop()
+
+    asyncio.run(story())
+
+
+def test_who_has_no_right_is_told_at_once(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 3, "naive_flood", groups=GROUPS, more=RIGHTS)
+
+    async def story() -> None:
+        three = town.node(3)
+        await three.start()
+        try:
+            with pytest.raises(NodeError, match="no right to publish to 'theirs'"):
+                await three.group("theirs").publish(b"x")
+            with pytest.raises(NodeError, match="no right to be a member of 'theirs'"):
+                async with three.group("theirs"):
+                    pass
+            assert three.status()["published"] == {}
+        finally:
+            await three.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("rights", "expected"),
+    [
+        ("[rights.thiers]\npublish = [1]", "unknown key 'rights.thiers'; did you mean 'theirs'?"),
+        ("[rights.theirs]\npublish = 1", "rights.theirs.publish = 1: expected '*' or a list"),
+        ("[rights.theirs]\nread = [1]", "unknown key 'rights.theirs.read'"),
+        ("[rights.ours]\nsubscribe = [1, 2]", "groups.ours has node 3, and rights.ours.subscribe"),
+    ],
+)
+def test_wrong_rights_are_named(tmp_path: Path, rights: str, expected: str) -> None:
+    town = Neighbourhood(tmp_path, 3, groups=GROUPS, more=rights)
+    with pytest.raises(ConfigError) as caught:
+        town.config(1)
+    assert expected in str(caught.value)
+
+
+# Signed publications
+
+SIGN = "\nsign = true\n"
+
+
+def test_what_origins_sign_passes_relays_and_restarts(tmp_path: Path) -> None:
+    """On a line 1-2-3 node 3 gets what node 1 signed through node 2; payloads are as published."""
+    town = Neighbourhood(tmp_path, 3, overlay='kind = "line"', more=SIGN, tls=True)
+
+    async def story() -> None:
+        async with town.running() as (one, _, three):
+            await one.group("all").publish(b"signed")
+            assert await take(three.group("all"), 1, ack=False) == [b"signed"]
+            assert await take(one.group("all"), 1, ack=False) == [b"signed"]
+        for number in (3, 1):  # what was not acknowledged comes again, from the journal
+            again = town.node(number)
+            await again.start()
+            assert await take(again.group("all"), 1) == [b"signed"]
+            await again.stop()
+
+    asyncio.run(story())
+
+
+def changed_body(signed: bytes, _: Callable[[MessageId, bytes], bytes]) -> bytes:
+    return signed[:-1] + b"!"
+
+
+def changed_signature(signed: bytes, _: Callable[[MessageId, bytes], bytes]) -> bytes:
+    return bytes([signed[0] ^ 1]) + signed[1:]
+
+
+def no_signature(_: bytes, __: Callable[[MessageId, bytes], bytes]) -> bytes:
+    return b"nobody signed this"
+
+
+def no_certificate(signed: bytes, _: Callable[[MessageId, bytes], bytes]) -> bytes:
+    return signed[:SIGNATURE_BYTES] + b"\x00\x04oops" + b"body"
+
+
+def own_signature(_: bytes, sign: Callable[[MessageId, bytes], bytes]) -> bytes:
+    """The relay signs with its own key what it says is the origin's."""
+    return sign(message_id(NodeId(2), 1), b"body")
+
+
+Forgery = Callable[[bytes, Callable[[MessageId, bytes], bytes]], bytes]
+
+
+@pytest.mark.parametrize(
+    "forge", [changed_body, changed_signature, no_signature, no_certificate, own_signature]
+)
+def test_a_relay_cannot_change_or_make_up_what_is_signed(tmp_path: Path, forge: Forgery) -> None:
+    """Node 3 hands on what is said to be node 2's; only what node 2 signed is taken."""
+    town = Neighbourhood(tmp_path, 3, "naive_flood", more=SIGN, tls=True)
+
+    async def story() -> None:
+        one = town.node(1)
+        await one.start()
+        try:
+            first = message_id(NodeId(2), 1)
+            origin = Signatures(Tls(town.identity(2), "test"))
+            relay = Signatures(Tls(town.identity(3), "test"))
+            signed = origin.sign(first, OURS, b"body")
+            forged = forge(signed, lambda message, body: relay.sign(message, OURS, body))
+            async with Liar(town, one) as liar:
+                await until(lambda: 3 in links(one))
+                liar.say(Copy(Publication(first, OURS, forged)))
+                await until(lambda: one.status()["trouble"].get("rejected_bad_signature", 0) == 1)
+                assert links(one) == [] and one.status()["delivered"] == {}
+            async with Liar(town, one) as liar:  # the true one is not lost by the forged one
+                liar.say(Copy(Publication(first, OURS, signed)))
+                assert await take(one.group("all"), 1) == [b"body"]
+        finally:
+            await one.stop()
+
+    asyncio.run(story())
+
+
+# Too much of something
+
+
+def test_who_floods_with_control_messages_is_read_slowly(tmp_path: Path) -> None:
+    """Five thousand beats at once: the link stays, its reading pauses, others are not held up."""
+    more = '[limits]\ncontrol_per_second = 100\n[detector]\nkind = "heartbeat"\n'
+    town = Neighbourhood(tmp_path, 3, "naive_flood", more=more, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            for _ in range(5000):
+                liar.say(Beat())
+            await until(lambda: one.status()["trouble"].get("slowed_down", 0) == 1)
+            await two.group("all").publish(b"meanwhile")
+            assert await take(one.group("all"), 1) == [b"meanwhile"]
+            liar.say(Copy(publication(3, 1, body=b"too fast")))
+            await asyncio.sleep(0.2)
+            assert one.status()["delivered"] == {"all": 1} and 3 in links(one)
+
+    asyncio.run(story())

@@ -155,14 +155,14 @@ def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[An
 
     patterns: list[str] = []
     followers = []
-    for place, folder in enumerate(folders):
+    for number, folder in enumerate(folders):
         if not folder.is_dir():
             raise TraceError(f"{folder}: no such folder")
         if (folder / "run.json").is_file():
             (folder / "events").mkdir(exist_ok=True)
             patterns.append(str(folder.resolve() / "events"))
         elif any(folder.rglob(f"*{SUFFIX}")):
-            out = state / "followed" / f"{place}-{folder.resolve().name}"
+            out = state / "followed" / f"{number}-{folder.resolve().name}"
             followers.append(LogFollower([folder], out))
             patterns.append(str(out / "events"))
         else:

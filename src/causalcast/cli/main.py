@@ -28,6 +28,8 @@ COMMANDS: dict[str, str] = {
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",
+    "chat": "causalcast.cli.chat",
+    "experiment": "causalcast.cli.experiment",
     "join": "causalcast.cli.node",
     "leave": "causalcast.cli.node",
     "keys": "causalcast.cli.keys",
@@ -36,12 +38,16 @@ COMMANDS: dict[str, str] = {
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
     "gone": "causalcast.cli.node",
+    "doctor": "causalcast.cli.doctor",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
+    "chaos": "causalcast.cli.chaos",
+    "udp": "causalcast.cli.udp",
+    "udp-ptp": "causalcast.cli.udp",
 }
 
 

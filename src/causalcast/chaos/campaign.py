@@ -31,6 +31,14 @@ LEAST_SETTLED: Final = 3  # nodes that have found their place, before another on
 KILLS_PER_ROUND: Final = 40
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
+# A spell of a network fault has fired when it hit packets.
+HITS: Final = {
+    "partition": "packets cut off",
+    "loss": "packets lost",
+    "duplication": "packets doubled",
+    "reordering": "packets overtaken",
+    "delay": "packets delayed",
+}
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
 
 
@@ -107,7 +115,7 @@ def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> 
             f"{round_.deliveries} deliveries; {found}"
         )
     outcome.seconds = time.monotonic() - began
-    outcome.inert = [fault for fault in faults if not outcome.fired[fault]]
+    outcome.inert = [fault for fault in faults if not outcome.fired[HITS.get(fault, fault)]]
     return outcome
 
 

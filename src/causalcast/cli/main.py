@@ -28,6 +28,8 @@ COMMANDS: dict[str, str] = {
     "demo": "causalcast.cli.demo",
     "up": "causalcast.cli.node",
     "node": "causalcast.cli.node",
+    "chat": "causalcast.cli.chat",
+    "experiment": "causalcast.cli.experiment",
     "join": "causalcast.cli.node",
     "leave": "causalcast.cli.node",
     "keys": "causalcast.cli.keys",
@@ -44,6 +46,8 @@ COMMANDS: dict[str, str] = {
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
     "chaos": "causalcast.cli.chaos",
+    "udp": "causalcast.cli.udp",
+    "udp-ptp": "causalcast.cli.udp",
 }
 
 

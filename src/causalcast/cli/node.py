@@ -17,7 +17,7 @@ from causalcast.runtime.address_book import Address
 from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.joining import ask_cluster, newcomers_toml
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
-from causalcast.runtime.node_config import CHANGING, GRAPHS
+from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
 from causalcast.runtime.node_logging import FORMS, set_up_logging
 from causalcast.runtime.node_process import run_node
 from causalcast.trace.kinds import LEVELS
@@ -60,6 +60,7 @@ def _add_up(subparsers: Any) -> None:
     up.add_argument("--protocol", default="vector_clock_broadcast", metavar="NAME_OR_FILE")
     up.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings")
     up.add_argument("--overlay", default="ring", choices=OVERLAYS)
+    up.add_argument("--transport", default="tcp", choices=TRANSPORTS)
     up.add_argument(
         "--groups",
         nargs="+",
@@ -156,6 +157,7 @@ def run_up(options: argparse.Namespace) -> int:
         protocol=protocol_for_toml(options.protocol),
         options=settings_of(options.settings),
         overlay=options.overlay,
+        transport=options.transport,
         groups=_groups(options.groups, options.nodes),
         trace_level=options.trace,
         tls=not options.insecure,

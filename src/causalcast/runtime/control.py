@@ -22,13 +22,14 @@ from causalcast.runtime.node import Node, ReceivedMessage
 _LINE_LIMIT: Final = 16 << 20
 ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped
 
+# What a program adds to the requests of its node; it may take its time.
+ProgramRequest = Callable[[Answer], Answer | Awaitable[Answer]]
+
 
 class ControlServer:
     """Answers requests for one node. `extra` adds requests of the program around it."""
 
-    def __init__(
-        self, node: Node, extra: Mapping[str, Callable[[Answer], Answer]] | None = None
-    ) -> None:
+    def __init__(self, node: Node, extra: Mapping[str, ProgramRequest] | None = None) -> None:
         self.stop_asked = asyncio.Event()
         self._node = node
         self._extra = extra or {}
@@ -97,7 +98,8 @@ class ControlServer:
         name = str(request.get("do"))
         try:
             if name in self._extra:
-                return {"ok": True, **self._extra[name](request)}
+                answer = self._extra[name](request)
+                return {"ok": True, **(answer if isinstance(answer, dict) else await answer)}
             if name not in self._requests:
                 known = ", ".join([*self._requests, "subscribe", *self._extra])
                 raise NodeError(f"no request {name!r} (known: {known})")
@@ -138,7 +140,7 @@ class ControlServer:
         self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            self._node.group(group)
+            self._node.group(group).check_joinable()
         except NodeError as error:
             writer.write(line_of({"ok": False, "error": str(error)}))
             return

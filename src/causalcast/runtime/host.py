@@ -23,6 +23,7 @@ from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
 from causalcast.runtime import durable_entry
 from causalcast.runtime.admission import Admission
+from causalcast.runtime.carrier import Carrier, TcpCarrier
 from causalcast.runtime.compaction import Compaction
 from causalcast.runtime.durable_entry import (
     Acknowledged,
@@ -50,10 +51,12 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.sealing import ClusterKey
 from causalcast.runtime.signatures import Signatures
 from causalcast.runtime.stepping_host import SteppingHost
 from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.tls import Tls, objection_to
+from causalcast.runtime.udp_carrier import UdpCarrier
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +121,7 @@ class Host(SteppingHost):
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
             self.out.keeps_records = self.journal is not None
+            self.out.links_lose_nothing = True
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
@@ -180,7 +184,17 @@ class Host(SteppingHost):
             config.limits.send_buffer_bytes,
             tls,
             config.limits.control_per_second,
+            self._make_carrier(),
         )
+
+    def _make_carrier(self) -> Carrier:
+        if self.config.transport == "tcp":
+            return TcpCarrier()
+        # Without a key of its own the cluster's name must do: datagrams are sealed all the same,
+        # but whoever knows the name could work out how. Then TLS inside says who is who, or the
+        # cluster is on loopback.
+        key = self.config.cluster_key or self.config.cluster.encode()
+        return UdpCarrier(ClusterKey(key))
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""
@@ -609,21 +623,29 @@ class Host(SteppingHost):
         error: WireError | None = None
         if not self.wants[RECEIVE]:
             messages, error = self.codec.decode_all(frames)
-            self._receive_in_one_step(link, messages)
+            control = self._receive_in_one_step(link, messages)
         else:
             # Each message is a step, so that its rows follow one another.
+            control = 0
             for data in self.codec.split(frames):
                 messages, error = self.codec.decode_all([data])
-                self._receive_in_one_step(link, messages, len(data))
+                control += self._receive_in_one_step(link, messages, len(data))
                 if error is not None:
                     break
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
         if error is not None and link.current:
             raise error
 
     def _receive_in_one_step(
         self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
-    ) -> None:
-        """`traced_size`: bytes of the one message there is, where rows tell what came."""
+    ) -> int:
+        """How many of them were for the layers below the multicast.
+
+        `traced_size`: bytes of the one message there is, where rows tell what came.
+        """
         peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
         carrying = self.codec.carrying
         control = 0
@@ -654,10 +676,7 @@ class Host(SteppingHost):
             raise
         except Exception as error:  # a bug in a protocol stops this node and nobody else
             self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
-        if control:
-            pause = link.control.take(control, self.loop.time())
-            if pause and link.current:
-                link.rest(pause)
+        return control
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)

@@ -46,7 +46,9 @@ class ClusterPlan:
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
+    transport: str = "tcp"
     tls: bool = True
+    addresses: dict[int, str] = field(default_factory=dict)  # none: free ports on loopback
     # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
     # that no node outlives whoever started it.
     command: Sequence[str] = (
@@ -65,7 +67,7 @@ class LocalCluster:
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
-        self.addresses = self.new_addresses(self.ids)
+        self.addresses = dict(plan.addresses) or self.new_addresses(self.ids)
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._authority = Authority.found(folder / "authority", plan.name) if plan.tls else None
@@ -222,7 +224,8 @@ class LocalCluster:
         groups: dict[str, object] = {**plan.groups} or {"all": '"*"'}
         named = "".join(f"{toml_key(name)} = {members}\n" for name, members in groups.items())
         return (
-            f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n\n'
+            f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n'
+            f'transport = "{plan.transport}"\n\n'
             f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
@@ -239,16 +242,16 @@ class LocalCluster:
         return 'identity = "identity"\n' + ('authority = "../authority"\n' if node == 1 else "")
 
 
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses that nobody uses now, all different."""
+def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
+    """Addresses of this machine that nobody uses now, all different."""
     found: list[str] = []
     ports = random.sample(PORTS, len(PORTS))
     with contextlib.ExitStack() as opened:
         while len(found) < count:
             port = ports.pop()
             with contextlib.suppress(OSError):
-                opened.enter_context(socket.socket()).bind(("127.0.0.1", port))
-                found.append(f"127.0.0.1:{port}")
+                opened.enter_context(socket.socket()).bind((host, port))
+                found.append(f"{host}:{port}")
     return found
 
 

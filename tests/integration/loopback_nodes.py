@@ -37,6 +37,7 @@ class Neighbourhood:
         overlay: str = 'kind = "full_mesh"',
         groups: str = 'all = "*"',
         more: str = "",
+        transport: str = "tcp",
         storage: str = "",
         level: str = "full",
         tls: bool = False,  # most stories are not about it, and plaintext is quicker
@@ -45,6 +46,7 @@ class Neighbourhood:
         self.authority = Authority.found(folder / "authority", "test") if tls else None
         self.ids = list(range(1, nodes + 1))
         self.ports = dict(zip(self.ids, free_ports(nodes), strict=True))
+        self.transport = transport
         self._texts = (protocol, overlay, groups, more, storage, level)
         for node in self.ids:
             if self.authority is not None:
@@ -69,6 +71,7 @@ class Neighbourhood:
             [node]
             id = {node}
             listen = "127.0.0.1:{self.ports[node]}"
+            transport = "{self.transport}"
             [cluster]
             name = "{changes.get("cluster", "test")}"
             peers = {{ {peers} }}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from loopback_nodes import PATIENCE
 
+from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
 from causalcast.judge import judge
 from causalcast.registry import find_protocol, protocol_names
@@ -54,11 +55,8 @@ def wait_for_links(cluster: LocalCluster) -> None:
     time.sleep(0.2)  # what some protocols agree on over a new link
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", protocol_names())
-def test_a_node_is_killed_and_the_promises_hold(protocol: str, tmp_path: Path) -> None:
-    spec = find_protocol(protocol)
-    cluster = LocalCluster(tmp_path / "nodes", plan_for(protocol))
+def kill_one_and_bring_it_back(cluster: LocalCluster, spec: ProtocolSpec) -> None:
+    """The story: everybody publishes, one is killed, the others go on, it comes back."""
     others = [node for node in cluster.ids if node != VICTIM]
     try:
         cluster.start_all()
@@ -79,11 +77,21 @@ def test_a_node_is_killed_and_the_promises_hold(protocol: str, tmp_path: Path) -
     finally:
         stubborn = cluster.stop_all()
     assert stubborn == []
+
+
+def promised(spec: ProtocolSpec) -> list[str]:
+    """What must hold although one was killed."""
+    names = [WEAKER_FORMS.get(name, name) for name in spec.guarantees]
+    return names if spec.restart == "resume" else [name for name in names if name in SAFETY]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", protocol_names())
+def test_a_node_is_killed_and_the_promises_hold(protocol: str, tmp_path: Path) -> None:
+    spec = find_protocol(protocol)
+    kill_one_and_bring_it_back(LocalCluster(tmp_path / "nodes", plan_for(protocol)), spec)
     run = gather([tmp_path / "nodes"], tmp_path / "run")
     assert run.header.faults == {"crash": 1}
-    promised = [WEAKER_FORMS.get(name, name) for name in spec.guarantees]
-    if spec.restart != "resume":
-        promised = [name for name in promised if name in SAFETY]
     found = judge(run)
-    assert {name: found.violations[name] for name in promised if found.violations[name]} == {}
-    assert not set(found.pending) & set(promised)
+    assert {n: found.violations[n] for n in promised(spec) if found.violations[n]} == {}
+    assert not set(found.pending) & set(promised(spec))

@@ -38,12 +38,16 @@ COMMANDS: dict[str, str] = {
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
     "gone": "causalcast.cli.node",
+    "doctor": "causalcast.cli.doctor",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",
     "metrics": "causalcast.cli.report",
     "trace": "causalcast.cli.trace",
     "sweep": "causalcast.cli.sweep",
     "watch": "causalcast.cli.watch",
+    "chaos": "causalcast.cli.chaos",
+    "udp": "causalcast.cli.udp",
+    "udp-ptp": "causalcast.cli.udp",
 }
 
 

@@ -23,6 +23,7 @@ from causalcast.errors import NodeError
 from causalcast.runtime.events import Event
 from causalcast.runtime.host import Host
 from causalcast.runtime.metrics import exposition
+from causalcast.runtime.metrics_server import MetricsServer
 from causalcast.runtime.node_config import NodeConfig
 
 Since = Literal["now", "kept"]
@@ -71,13 +72,16 @@ class ReceivedMessage:
         """Which of its origin's publications it is."""
         return number_of(self.id)
 
-    async def ack(self) -> None:
+    async def ack(self, durable: bool = False) -> None:
         """Say that it is handled: after a restart it is not handed over again.
 
         The mark is written with the next entries of the journal, within 50 ms. A crash before
-        that hands the message over once more.
+        that hands the message over once more; with `durable` this returns when the mark is on
+        disk, and no crash does that any more.
         """
-        self._host.acknowledge(self.id)
+        marking = self._host.acknowledge(self.id)
+        if durable and marking is not None:
+            await asyncio.shield(marking)  # others wait for the same one
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
@@ -205,6 +209,7 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self._host: Host | None = None
+        self._metrics: MetricsServer | None = None
 
     @property
     def id(self) -> NodeId:
@@ -230,9 +235,18 @@ class Node:
         host = Host(self.config)
         await host.start()
         self._host = host
+        if self.config.metrics is not None:
+            self._metrics = MetricsServer(self.config.metrics, self.metrics)
+            try:
+                await self._metrics.start()
+            except NodeError:
+                await host.stop()
+                raise
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""
+        if self._metrics is not None:
+            self._metrics.close()
         if self._host is not None:
             await self._host.stop()
 
@@ -315,6 +329,7 @@ class Node:
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
             "waiting": host.inbox.waiting_count(),
             "unacknowledged": len(host.inbox.unacknowledged),
+            "journal": host.journal_numbers(),
             "trouble": host.link_counts(),
             "conditions": host.conditions(),
             "notes": dict(host.notes),

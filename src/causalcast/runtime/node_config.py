@@ -3,8 +3,9 @@
 [node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
 [cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path, durable             [trace] path, level               [limits]
+[storage] path, durable             [trace] path, level               [limits]  [metrics] listen
 [security] tls, identity, authority, sign                              [rights.GROUP] publish, …
+[udp] cluster_key                   (with [node] transport = "udp")
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
 without a contact founds the cluster. A node with `id = "new"` is somebody new in every life.
@@ -35,10 +36,14 @@ from causalcast.wire.codec import DEFAULT_MAX_BODY
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
 NEW: Final = "new"
+TRANSPORTS: Final = ("tcp", "udp")
+SHORTEST_KEY: Final = 32  # bytes
 EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
-DETECTORS: Final = ("link_loss", "heartbeat")
+DETECTORS: Final = ("link_loss", "heartbeat", "adaptive_heartbeat")
+# A link over TCP to a node that hangs, or that was cut off, can stay up for hours.
+DEFAULT_DETECTOR: Final = "adaptive_heartbeat"
 
 
 @dataclass
@@ -81,6 +86,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    metrics: Address | None = None  # where numbers are served
     event_loop: str = "asyncio"  # which one a node's process runs on
     durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     security: Security = field(default_factory=Security)
@@ -88,6 +94,8 @@ class NodeConfig:
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
+    transport: str = "tcp"
+    cluster_key: bytes = b""  # seals the datagrams of UDP
 
     @staticmethod
     def read(path: Path) -> "NodeConfig":
@@ -130,6 +138,10 @@ class NodeConfig:
         """What its control socket is called after: the id, unless that is new in every life."""
         return NEW if self.always_new else str(self.node)
 
+    def protocol_as_kept(self) -> str:
+        """What a journal says it belongs to: one that keeps nothing is not gone on with."""
+        return self.blueprint.protocol.name + ("" if self.durable else ", in memory")
+
     def is_changing(self) -> bool:
         """Whether nodes come and go, so that nobody knows all of them."""
         return self.overlay in CHANGING
@@ -159,13 +171,15 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     advertise = listen
     if node_table.has("advertise"):
         advertise = _address(node_table, "advertise", node_table.text("advertise"))
+    transport = node_table.text("transport", "tcp", TRANSPORTS)
     event_loop = node_table.text("event_loop", "asyncio", EVENT_LOOPS)
     node_table.finish()
+    cluster_key = _cluster_key(table.table("udp"), transport, folder)
     cluster_table = table.table("cluster")
     cluster = cluster_table.text("name", "causalcast")
     peers = _peers(cluster_table, me)
     contacts = _contacts(cluster_table)
-    if not security.tls:
+    if not security.tls and not cluster_key:
         places = [("node.listen", listen), ("node.advertise", advertise)]
         places += [("cluster.contact", contact) for contact in contacts]
         places += [(f"cluster.peers.{peer}", address) for peer, address in peers.items()]
@@ -174,6 +188,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
     if overlay in CHANGING:
+        if transport == "udp":
+            raise node_table.wrong("transport", transport, f"tcp: {overlay} is not on UDP yet")
         if peers:
             raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
         groups, late_groups = _groups_of_comers(table.table("groups"), me, bool(contacts))
@@ -199,6 +215,11 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
+    metrics_table = table.table("metrics")
+    metrics = None
+    if metrics_table.has("listen"):
+        metrics = _address(metrics_table, "listen", metrics_table.text("listen"))
+    metrics_table.finish()
     rights = Rights.read(table.table("rights"), groups)
     rights.check_members(groups, table.where)
     table.finish()
@@ -216,6 +237,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        metrics=metrics,
         durable=durable,
         event_loop=event_loop,
         security=security,
@@ -223,6 +245,8 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
+        transport=transport,
+        cluster_key=cluster_key,
     )
     _check_buildable(config, table)
     return config
@@ -294,6 +318,23 @@ def _check_private(table: Table, places: list[tuple[str, Address]]) -> None:
                 f"{table.at(key)}: {address} can be reached by others, and without TLS "
                 "(security.tls = false) only loopback addresses (127.0.0.1) are allowed"
             )
+
+
+def _cluster_key(table: Table, transport: str, folder: Path) -> bytes:
+    """What nodes on UDP prove their membership with; empty if no file is given."""
+    given = table.text("cluster_key", "")
+    table.finish()
+    if not given:
+        return b""
+    if transport != "udp":
+        raise table.wrong("cluster_key", given, "none, or transport = 'udp' in [node]")
+    try:
+        key = (folder / given).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{table.where}: udp.cluster_key: {given}: {error.strerror}") from None
+    if len(key) < SHORTEST_KEY:
+        raise table.wrong("cluster_key", given, f"a file of at least {SHORTEST_KEY} random bytes")
+    return key
 
 
 def _topology(table: Table, kind: str, nodes: list[NodeId]) -> Topology:
@@ -394,7 +435,7 @@ def _blueprint(
     name = protocol_table.text("name")
     protocol = find_protocol(str(folder / name) if name.endswith(".py") else name)
     detector_table = table.table("detector")
-    detector = find_detector(detector_table.text("kind", "link_loss", DETECTORS))
+    detector = find_detector(detector_table.text("kind", DEFAULT_DETECTOR, DETECTORS))
     return Blueprint(
         protocol,
         _settings(protocol_table, protocol, "protocol"),

@@ -15,7 +15,6 @@ import asyncio
 import collections
 import logging
 import socket
-from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -24,7 +23,8 @@ from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import CausalcastError, Rejected, WireError
 from causalcast.runtime.address_book import Address, AddressBook
 from causalcast.runtime.allowance import Allowance
-from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
+from causalcast.runtime.carrier import Carrier, TcpCarrier
+from causalcast.runtime.doorway import Strangers
 from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.identity import JOIN, Passport
 from causalcast.runtime.introductions import Introduced
@@ -96,8 +96,9 @@ class Connection(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
         self._transport = transport
         connected = transport.get_extra_info("socket")
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if connected is not None:  # a connection of TCP has a socket of its own
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
         self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
         try:
@@ -255,6 +256,7 @@ class TcpLinks:
         send_buffer: int = DEFAULT_SEND_BUFFER,
         tls: Tls | None = None,
         control_per_second: int = 1000,
+        carrier: Carrier | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.control_per_second = control_per_second
@@ -280,7 +282,8 @@ class TcpLinks:
         self._dials: dict[NodeId, _Dial] = {}
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
-        self._doorway = Doorway(
+        self._carrier = carrier or TcpCarrier()
+        self._doorway = self._carrier.doorway(
             self.strangers,
             lambda: Connection(self, NodeId(-1), LinkId(-1), False),
             lambda: None if self.tls is None else self.tls.server,
@@ -407,7 +410,8 @@ class TcpLinks:
             if address is None:
                 raise OSError("no address is known")
             async with asyncio.timeout(DIAL_TIMEOUT):
-                await self._reach(connection, address)
+                context = None if self.tls is None else self.tls.client
+                await self._carrier.connect(connection, address.host, address.port, context)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:
@@ -415,18 +419,6 @@ class TcpLinks:
                 self._dial_failed(to, dial, "its own dial never came")
         except (OSError, TimeoutError, WireError) as error:
             self._dial_failed(to, dial, str(error) or "no answer in time")
-
-    async def _reach(self, connection: Callable[[], Connection], address: Address) -> None:
-        if self.tls is None:
-            await self.loop.create_connection(connection, address.host, address.port)
-        else:
-            await self.loop.create_connection(
-                connection,
-                address.host,
-                address.port,
-                ssl=self.tls.client,
-                ssl_shutdown_timeout=FAREWELL_WITHIN,
-            )
 
     def connected(self, connection: Connection) -> None:
         """A connection stands; whoever dialled speaks first."""

@@ -71,6 +71,12 @@ def test_a_whole_file_is_understood() -> None:
         ("repeat_after", "repeat_afer", "protocol.repeat_afer: no option"),
         ('repeat_after = "100ms"', 'spread = "direct"', "spread = 'direct' needs everybody"),
         ('"deliveries"', '"everything"', "trace.level = 'everything': expected one of"),
+        (
+            "id = 3",
+            "id = 3\ntransport = 'pigeon'",
+            "node.transport = 'pigeon': expected one of tcp",
+        ),
+        ("[storage]", "[udp]\ncluster_key = 'k'\n[storage]", "expected none, or transport = 'udp'"),
         ("tls = false", "tls = 1", "security.tls = 1: expected true or false"),
         ("tls = false", "tsl = false", "unknown key 'security.tsl'; did you mean 'tls'?"),
         (
@@ -175,3 +181,20 @@ def test_what_is_wrong_with_joining_is_named(before: str, after: str, expected: 
     with pytest.raises(ConfigError) as caught:
         parse(JOINING.replace(before, after, 1))
     assert expected in str(caught.value)
+
+
+def test_a_cluster_key_lets_nodes_on_udp_leave_loopback(tmp_path: Path) -> None:
+    text = GOOD.replace("id = 3", 'id = 3\ntransport = "udp"').replace(
+        "127.0.0.1:7403", "10.0.0.1:7"
+    )
+    with pytest.raises(ConfigError, match="can be reached by others"):
+        NodeConfig.parse(text, tmp_path)
+    sealed = text + "[udp]\ncluster_key = 'key'\n"
+    with pytest.raises(ConfigError, match=r"udp.cluster_key: key: No such file"):
+        NodeConfig.parse(sealed, tmp_path)
+    (tmp_path / "key").write_bytes(b"short")
+    with pytest.raises(ConfigError, match="at least 32 random bytes"):
+        NodeConfig.parse(sealed, tmp_path)
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    config = NodeConfig.parse(sealed, tmp_path)
+    assert (config.transport, config.cluster_key) == ("udp", bytes(range(32)))

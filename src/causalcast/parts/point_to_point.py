@@ -1,0 +1,715 @@
+"""Reliable messages to one peer over datagrams that may be lost, doubled, late, old or forged.
+
+The point-to-point layer of Bosneag, Raicu, Ford and Zhang, *Causal Multicast over a Reliable
+Point-to-Point Protocol*: each message has a sequence number and is repeated, each time after twice
+as long a wait, until it is acknowledged; after so many repetitions the peer is reported failed. An
+acknowledgement is repeated in the same way until it is acknowledged itself (or newer data shows
+that it came). Messages are taken once and in order. A keep-alive is a message that is never
+delivered.
+
+Time, randomness and datagrams come from outside: `send`, `receive` and `poll` are told the time and
+write what is to happen, in order, into a list of effects; `deadline` says when to call `poll` next.
+
+Where we differ from the report, and why
+----------------------------------------
+
+- A *conversation* is opened by a greeting that the other end echoes, and every datagram carries the
+  random tokens of both ends. The report has no notion of a peer that restarts: there a datagram of
+  an earlier life would be taken for a new message. Here no datagram of an earlier life, no replay
+  and no guess is heard; a peer that restarts is reported failed and can be spoken to again.
+- Numbers have 32 bits and wrap around; the first one is drawn.
+- At most `window` messages are under way. What does not fit in the queue is refused, not dropped.
+- A cumulative acknowledgement and a map of what came early travel on every datagram.
+"""
+
+import collections
+import random
+from typing import Final, final
+
+from mypy_extensions import mypyc_attr
+
+from causalcast.core.duration import MILLISECOND, SECOND
+from causalcast.parts.round_trip import RoundTrip, next_timeout
+from causalcast.parts.send_window import SendWindow
+
+# Kinds of datagrams. The report has the first three.
+DATA: Final = 0
+ACK: Final = 1
+KEEP_ALIVE: Final = 2
+ACK_OF_ACK: Final = 3
+HELLO: Final = 4
+WELCOME: Final = 5
+LAST_KIND: Final = WELCOME
+
+NUMBERS: Final = 1 << 32  # sequence numbers wrap around here
+TOKENS: Final = 64  # bits of a token; 0 is none
+EARLY_BITS: Final = 64  # how many early messages an acknowledgement can name
+MOST_CANDIDATES: Final = 4  # greetings of the peer that wait for proof
+NEVER: Final = 1 << 62  # a deadline that does not come
+FAST_REPEAT_AFTER: Final = 3  # later messages that came, as TCP has it
+JITTER: Final = 16  # a wait is drawn out by up to a 16th, so that peers do not beat in time
+
+
+@final
+class Datagram:
+    """What is sent in one piece. Numbers are the low 32 bits of those that are counted."""
+
+    __slots__ = (
+        "ack",
+        "answered_transmission",
+        "answers",
+        "body",
+        "early",
+        "kind",
+        "number",
+        "settled",
+        "source",
+        "target",
+        "transmission",
+    )
+
+    def __init__(
+        self,
+        kind: int,
+        source: int,
+        target: int,
+        number: int = 0,
+        transmission: int = 0,
+        answers: int = 0,
+        answered_transmission: int = 0,
+        ack: int = 0,
+        early: int = 0,
+        settled: int = 0,
+        body: bytes = b"",
+    ) -> None:
+        self.kind = kind
+        self.source = source  # the sender's token
+        self.target = target  # the receiver's
+        self.number = number  # of the message; of an acknowledgement: the message it is for
+        self.transmission = transmission  # which copy this is, from 1
+        self.answers = answers  # the message that has just come from the other end ...
+        self.answered_transmission = answered_transmission  # ... and which copy; 0 for none
+        self.ack = ack  # all up to here came
+        self.early = early  # bit i: the message ack + 2 + i came too
+        self.settled = settled  # all up to here I know to have come
+        self.body = body
+
+
+# Effects, in the order in which they are to happen.
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Effect:
+    """Something the owner has to do or to hear of."""
+
+    __slots__ = ()
+
+
+@final
+class Transmit(Effect):
+    """Let this datagram leave."""
+
+    __slots__ = ("datagram",)
+
+    def __init__(self, datagram: Datagram) -> None:
+        self.datagram = datagram
+
+
+@final
+class Deliver(Effect):
+    """The next message of the peer."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+
+@final
+class Arrived(Effect):
+    """So many further messages of ours, the oldest ones, came to the peer."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+@final
+class Opened(Effect):
+    """The peer answers: a conversation begins."""
+
+    __slots__ = ()
+
+
+@final
+class Failed(Effect):
+    """The peer does not answer, or has restarted. Of `lost` messages we do not know whether they
+    came; nothing that was accepted before is sent any more."""
+
+    __slots__ = ("lost", "reason")
+
+    def __init__(self, reason: str, lost: int) -> None:
+        self.reason = reason
+        self.lost = lost
+
+
+@final
+class Note(Effect):
+    """For people who watch."""
+
+    __slots__ = ("number", "transmission", "what")
+
+    def __init__(self, what: str, number: int = 0, transmission: int = 0) -> None:
+        self.what = what
+        self.number = number
+        self.transmission = transmission
+
+
+Effects = list[Effect]
+
+
+@final
+class PointToPointOptions:
+    """Numbers of the layer; the defaults are the report's where it names one."""
+
+    def __init__(
+        self,
+        retransmissions: int = 5,
+        ack_delay: int = 0,
+        keep_alive_every: int = 10 * SECOND,
+        shortest_timeout: int = 100 * MILLISECOND,
+        per_byte: int = 8,
+        window: int = 32,
+        queue: int = 1024,
+        ack_queue: int = 64,
+        fast_repeat: bool = False,
+        confirm_acks: bool = True,
+        adapts: bool = False,
+        ack_every: int = 0,
+    ) -> None:
+        self.retransmissions = retransmissions
+        self.ack_delay = ack_delay
+        self.keep_alive_every = keep_alive_every  # 0: never
+        self.shortest_timeout = shortest_timeout
+        self.per_byte = per_byte
+        self.window = window  # messages under way
+        self.queue = queue  # messages accepted and not acknowledged
+        self.ack_queue = ack_queue  # acknowledgements that were not acknowledged
+        self.fast_repeat = fast_repeat  # repeat at once what later messages overtook
+        self.confirm_acks = confirm_acks  # acknowledge acknowledgements
+        self.adapts = adapts  # fewer under way when some are lost
+        # Not 0: delayed acknowledgements only wait for company. They leave at once with a message,
+        # when so many messages came, and when one is missing or came again.
+        self.ack_every = ack_every
+
+
+class Outgoing:
+    """A message under way."""
+
+    __slots__ = (
+        "body",
+        "due",
+        "kind",
+        "number",
+        "sent_at",
+        "timeout",
+        "transmissions",
+    )
+
+    def __init__(self, kind: int, number: int, body: bytes) -> None:
+        self.kind = kind
+        self.number = number
+        self.body = body
+        self.transmissions = 0
+        self.sent_at = 0
+        self.timeout = 0
+        self.due = 0
+
+
+class Unconfirmed:
+    """An acknowledgement that was sent and not acknowledged itself."""
+
+    __slots__ = ("due", "number", "timeout", "transmissions")
+
+    def __init__(self, number: int, timeout: int, due: int) -> None:
+        self.number = number
+        self.timeout = timeout
+        self.due = due
+        self.transmissions = 1
+
+
+class Conversation:
+    """What two lives of the two ends say to each other. Numbers here do not wrap around."""
+
+    def __init__(self, mine: int, theirs: int) -> None:
+        self.mine = mine  # my token
+        self.theirs = theirs
+        self.last_number = mine % NUMBERS  # of mine, the last that was given
+        self.settled = self.last_number  # of mine, all up to here came
+        self.under_way: dict[int, Outgoing] = {}
+        self.came_early = 0  # of those, how many are known to have come
+        self.taken = theirs % NUMBERS  # of theirs, all up to here were taken
+        self.early: dict[int, Datagram] = {}  # of theirs, came before an earlier one
+        self.ack = self.taken  # what datagrams say of `taken`: lags behind while acks are delayed
+        self.early_map = 0  # what they say of `early`
+        self.ack_due = NEVER
+        self.unanswered = 0  # messages that came since the last acknowledgement
+        self.answers = 0  # the message that came last, and which copy of it
+        self.answered_transmission = 0
+        self.unconfirmed: collections.deque[Unconfirmed] = collections.deque()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PointToPoint:
+    """One end of the way between two processes: its queues, its conversation, its estimates."""
+
+    def __init__(self, options: PointToPointOptions, source: random.Random) -> None:
+        self.options = options
+        self.random = source
+        self.round_trip = RoundTrip(options.shortest_timeout, options.per_byte)
+        self.send_window = SendWindow(options.window, options.adapts)
+        self.current: Conversation | None = None
+        self.waiting: collections.deque[bytes] = collections.deque()  # accepted, not sent yet
+        self.unsettled = 0  # accepted, not acknowledged
+        self.spoke_at = 0  # when a message left last
+        # A greeting of ours that waits for its answer: its token, or 0.
+        self.calling = 0
+        self.call = Unconfirmed(0, 0, NEVER)
+        # The peer's greetings that wait for proof: its token, and the one we offered. Later ones
+        # come later.
+        self.candidates: dict[int, int] = {}
+
+    # What the owner calls
+
+    def send(self, body: bytes, now: int, out: Effects) -> bool:
+        """Accept a message for the peer, and let it leave if it can; False if the queue is full."""
+        if self.unsettled >= self.options.queue:
+            out.append(Note("queue full"))
+            return False
+        self.unsettled += 1
+        self.waiting.append(body)
+        if self.current is None and self.calling == 0:
+            self._start_call(now, out)
+        self._send_waiting(now, out)
+        return True
+
+    def receive(self, datagram: Datagram, now: int, out: Effects) -> None:
+        """Take in a datagram; acknowledgements of what came leave with the next `poll`."""
+        if datagram.kind == HELLO:
+            self._on_hello(datagram, out)
+            return
+        if datagram.kind == WELCOME:
+            if self.calling != 0 and datagram.target == self.calling:
+                self._open(self.calling, datagram.source, now, out)
+            return
+        conversation = self._find(datagram, now, out)
+        if conversation is None:
+            return
+        self._take_acks(conversation, datagram, now, out)
+        if datagram.kind == ACK_OF_ACK:
+            out.append(Note("ack of ack came", datagram.number))
+            self._confirmed(conversation, _near(datagram.number, conversation.taken))
+        elif datagram.kind == ACK:
+            self._on_ack(conversation, datagram, out)
+        else:
+            self._on_data(conversation, datagram, now, out)
+        self._send_waiting(now, out)
+
+    def poll(self, now: int, out: Effects) -> None:
+        """Do what is due: acknowledge, repeat, keep alive, give up."""
+        if self.calling != 0 and self.call.due <= now:
+            self._repeat_call(now, out)
+        conversation = self.current
+        if conversation is None:
+            return
+        if conversation.ack_due <= now:
+            self._release_ack(conversation)
+        for message in list(conversation.under_way.values()):
+            if message.due <= now:
+                if message.transmissions > self.options.retransmissions:
+                    out.append(Note("gave up", message.number % NUMBERS, message.transmissions))
+                    self._fail("no acknowledgement came", out)
+                    return
+                out.append(Note("retransmit", message.number % NUMBERS, message.transmissions))
+                self.send_window.lost(message.number, conversation.last_number)
+                self._transmit(conversation, message, now, out)
+        every = self.options.keep_alive_every
+        if every and now - self.spoke_at >= every and not conversation.under_way:
+            self._number(conversation, KEEP_ALIVE, b"", now, out)
+        if conversation.answered_transmission != 0 and conversation.ack_due == NEVER:
+            self._send_ack(conversation, now, out)
+        self._repeat_acks(conversation, now, out)
+
+    def deadline(self) -> int:
+        """When `poll` has something to do; NEVER if only after something else happened."""
+        due = self.call.due if self.calling != 0 else NEVER
+        conversation = self.current
+        if conversation is None:
+            return due
+        if conversation.answered_transmission != 0:
+            due = min(due, conversation.ack_due if conversation.ack_due != NEVER else 0)
+        for message in conversation.under_way.values():
+            due = min(due, message.due)
+        for ack in conversation.unconfirmed:
+            due = min(due, ack.due)
+        if self.options.keep_alive_every and not conversation.under_way:
+            due = min(due, self.spoke_at + self.options.keep_alive_every)
+        return due
+
+    def queued(self) -> int:
+        """Messages that were accepted and not acknowledged."""
+        return self.unsettled
+
+    def begin(self, mine: int, theirs: int, now: int) -> None:
+        """Speak in a conversation that both ends agreed on elsewhere, with tokens never used."""
+        assert self.current is None
+        self.current = Conversation(mine, theirs)
+        self.spoke_at = now
+
+    def may_send(self) -> bool:
+        """Whether a message that is sent now leaves now."""
+        return self.current is not None and not self.waiting and self._may_send(self.current)
+
+    def take_back_ack(self, acknowledgement: Datagram) -> None:
+        """This acknowledgement did not leave, or not like this: say nothing of its message until
+        another copy comes. For those who want to see what the layer does then."""
+        conversation = self.current
+        if conversation is not None and acknowledgement.source == conversation.mine:
+            number = _near(acknowledgement.number, conversation.taken)
+            conversation.ack = min(conversation.ack, number - 1)
+            conversation.early_map = 0
+            for ack in list(conversation.unconfirmed):
+                if ack.number >= number:
+                    conversation.unconfirmed.remove(ack)
+
+    # Opening a conversation
+
+    def _start_call(self, now: int, out: Effects) -> None:
+        # Where the peer's greeting waits for proof, its answer to ours must lead to the same pair
+        # of tokens; otherwise two ends that call each other would never agree.
+        offered = list(self.candidates.values())
+        self.calling = offered[-1] if offered else self._draw_token()
+        timeout = self.round_trip.first_timeout(0)
+        self.call = Unconfirmed(0, timeout, now + self._drawn_out(timeout))
+        out.append(Transmit(Datagram(HELLO, self.calling, 0, transmission=1)))
+
+    def _repeat_call(self, now: int, out: Effects) -> None:
+        call = self.call
+        if call.transmissions > self.options.retransmissions:
+            out.append(Note("gave up", 0, call.transmissions))
+            self._fail("no answer came", out)
+            return
+        out.append(Note("hello again", 0, call.transmissions))
+        call.transmissions += 1
+        call.timeout = next_timeout(call.timeout)
+        call.due = now + self._drawn_out(call.timeout)
+        out.append(Transmit(Datagram(HELLO, self.calling, 0, transmission=call.transmissions)))
+
+    def _on_hello(self, datagram: Datagram, out: Effects) -> None:
+        """Offer a token. Only who really is there can speak with it."""
+        theirs = datagram.source
+        if self.current is not None and theirs == self.current.theirs:
+            mine = self.current.mine
+        elif theirs in self.candidates:
+            mine = self.candidates[theirs]
+        else:
+            mine = self.calling if self.calling != 0 else self._draw_token()
+            self.candidates[theirs] = mine
+            if len(self.candidates) > MOST_CANDIDATES:
+                del self.candidates[next(iter(self.candidates))]
+        out.append(Transmit(Datagram(WELCOME, mine, theirs, transmission=datagram.transmission)))
+
+    def _find(self, datagram: Datagram, now: int, out: Effects) -> Conversation | None:
+        """The conversation that a datagram belongs to, opened by it where it is the proof."""
+        current = self.current
+        if (
+            current is not None
+            and datagram.target == current.mine
+            and datagram.source == current.theirs
+        ):
+            return current
+        offered = self.candidates.get(datagram.source, 0)
+        if offered != 0 and datagram.target == offered:
+            self._open(offered, datagram.source, now, out)
+            return self.current
+        out.append(Note("stray", datagram.number))
+        if current is None and self.calling == 0:
+            self._start_call(now, out)  # it speaks with an earlier life of ours: let it know
+        return None
+
+    def _open(self, mine: int, theirs: int, now: int, out: Effects) -> None:
+        if self.current is not None:
+            self._lose_all("it has restarted", out)
+        self._forget_candidates(theirs)
+        self.calling = 0
+        self.current = Conversation(mine, theirs)
+        out.append(Opened())
+        self.spoke_at = now
+        self._send_waiting(now, out)
+        if not self.current.under_way:  # let the other end have its proof
+            self._transmit_plain(self.current, ACK_OF_ACK, self.current.settled, out)
+
+    def _forget_candidates(self, proven: int) -> None:
+        """Greetings that came before the one that proved itself are of earlier lives."""
+        if proven not in self.candidates:
+            self.candidates.clear()
+        while proven in self.candidates:
+            del self.candidates[next(iter(self.candidates))]
+
+    def _fail(self, reason: str, out: Effects) -> None:
+        self.calling = 0
+        self.candidates.clear()
+        self._lose_all(reason, out)
+
+    def _lose_all(self, reason: str, out: Effects) -> None:
+        lost, self.unsettled = self.unsettled, 0
+        self.waiting.clear()
+        self.current = None
+        out.append(Failed(reason, lost))
+
+    # Sending
+
+    def _send_waiting(self, now: int, out: Effects) -> None:
+        conversation = self.current
+        if conversation is None:
+            return
+        while self.waiting and self._may_send(conversation):
+            self._number(conversation, DATA, self.waiting.popleft(), now, out)
+
+    def _may_send(self, conversation: Conversation) -> bool:
+        """Whether the window has room: also for the first one that is missing there."""
+        if conversation.last_number - conversation.settled >= self.options.window:
+            return False
+        flying = len(conversation.under_way) - conversation.came_early
+        return flying < self.send_window.allowed
+
+    def _number(
+        self, conversation: Conversation, kind: int, body: bytes, now: int, out: Effects
+    ) -> None:
+        conversation.last_number += 1
+        message = Outgoing(kind, conversation.last_number, body)
+        conversation.under_way[message.number] = message
+        self.spoke_at = now
+        self._transmit(conversation, message, now, out)
+
+    def _transmit(
+        self,
+        conversation: Conversation,
+        message: Outgoing,
+        now: int,
+        out: Effects,
+        backs_off: bool = True,
+    ) -> None:
+        message.transmissions += 1
+        if message.transmissions == 1:
+            message.timeout = self.round_trip.first_timeout(len(message.body))
+        elif backs_off:
+            message.timeout = next_timeout(message.timeout)
+        message.sent_at = now
+        message.due = now + self._drawn_out(message.timeout)
+        datagram = self._stamped(conversation, message.kind)
+        datagram.number = message.number % NUMBERS
+        datagram.transmission = message.transmissions
+        datagram.body = message.body
+        out.append(Transmit(datagram))
+
+    def _stamped(self, conversation: Conversation, kind: int) -> Datagram:
+        """A datagram that says what came so far, and answers the last message if it can."""
+        datagram = Datagram(kind, conversation.mine, conversation.theirs)
+        datagram.settled = conversation.settled % NUMBERS
+        is_due = conversation.ack_due == NEVER or self.options.ack_every != 0
+        if is_due and conversation.answered_transmission != 0:
+            self._release_ack(conversation)
+            datagram.answers = conversation.answers % NUMBERS
+            datagram.answered_transmission = conversation.answered_transmission
+            conversation.answered_transmission = 0
+        datagram.ack = conversation.ack % NUMBERS
+        datagram.early = conversation.early_map
+        return datagram
+
+    # Being acknowledged
+
+    def _take_acks(
+        self, conversation: Conversation, datagram: Datagram, now: int, out: Effects
+    ) -> None:
+        answered_at = -1  # when the copy left that was answered
+        if datagram.answered_transmission != 0:
+            answered = _near(datagram.answers, conversation.settled)
+            message = conversation.under_way.get(answered)
+            if message is not None:
+                if message.transmissions == datagram.answered_transmission:
+                    answered_at = message.sent_at
+                if self._may_sample(message):
+                    self.round_trip.sample(now - message.sent_at)
+        acknowledged = _near(datagram.ack, conversation.settled)
+        if conversation.settled < acknowledged <= conversation.last_number:
+            arrived = 0
+            for number in range(conversation.settled + 1, acknowledged + 1):
+                message = conversation.under_way.pop(number, None)
+                if message is not None:
+                    conversation.came_early -= message.due == NEVER
+                    arrived += message.kind == DATA
+            conversation.settled = acknowledged
+            self.send_window.arrived(arrived)
+            if arrived:
+                self.unsettled -= arrived
+                out.append(Arrived(arrived))
+        if datagram.early:
+            self._take_early_map(conversation, datagram, answered_at, now, out)
+        self._confirmed(conversation, _near(datagram.settled, conversation.taken))
+
+    def _may_sample(self, message: Outgoing) -> bool:
+        """Whether an answer to this message says how long the way is."""
+        return message.transmissions == 1
+
+    def _take_early_map(
+        self,
+        conversation: Conversation,
+        datagram: Datagram,
+        answered_at: int,
+        now: int,
+        out: Effects,
+    ) -> None:
+        """What came early needs no repetition; what it overtook may need one at once: a first copy
+        that three later messages overtook, any that left well before one that was answered."""
+        margin = self.round_trip.smoothed // 4
+        first = _near(datagram.ack, conversation.settled) + 1
+        if first + EARLY_BITS < conversation.settled or first > conversation.last_number:
+            return
+        for number in range(max(first, conversation.settled + 1), first + EARLY_BITS + 1):
+            message = conversation.under_way.get(number)
+            if message is None:
+                continue
+            later = datagram.early >> max(0, number - first - 1)
+            if later == 0:
+                break
+            if number > first and later & 1:
+                conversation.came_early += message.due != NEVER
+                message.due = NEVER
+            elif self.options.fast_repeat and message.transmissions <= self.options.retransmissions:
+                by_later = message.transmissions == 1 and later.bit_count() >= FAST_REPEAT_AFTER
+                if by_later or message.sent_at + margin < answered_at:
+                    out.append(Note("overtaken", number % NUMBERS, message.transmissions))
+                    self.send_window.lost(number, conversation.last_number)
+                    self._transmit(conversation, message, now, out, backs_off=False)
+
+    def _on_ack(self, conversation: Conversation, datagram: Datagram, out: Effects) -> None:
+        number = _near(datagram.number, conversation.settled)
+        if number > conversation.last_number:
+            out.append(Note("ack of nothing", datagram.number))
+            return
+        out.append(Note("ack came", datagram.number))
+        if self.options.confirm_acks:
+            self._transmit_plain(conversation, ACK_OF_ACK, number, out)
+
+    # Receiving
+
+    def _on_data(
+        self, conversation: Conversation, datagram: Datagram, now: int, out: Effects
+    ) -> None:
+        number = _near(datagram.number, conversation.taken)
+        if number > conversation.taken + self.options.window:
+            out.append(Note("beyond the window", datagram.number))
+            return  # no end that keeps to its window sends this
+        out.append(Note("came", datagram.number, datagram.transmission))
+        is_new = self._is_new(conversation, number)
+        if is_new:
+            conversation.early[number] = datagram
+            self._deliver_in_order(conversation, out)
+        else:
+            out.append(Note("duplicate", datagram.number))
+        conversation.answers = number
+        conversation.answered_transmission = max(1, datagram.transmission)
+        if self.options.ack_delay and conversation.ack_due == NEVER:
+            conversation.ack_due = now + self.options.ack_delay
+            out.append(Note("ack delayed", datagram.number))
+        every = self.options.ack_every
+        conversation.unanswered += 1
+        if every and (conversation.unanswered >= every or conversation.early or not is_new):
+            conversation.ack_due = NEVER
+
+    def _is_new(self, conversation: Conversation, number: int) -> bool:
+        return number > conversation.taken and number not in conversation.early
+
+    def _deliver_in_order(self, conversation: Conversation, out: Effects) -> None:
+        while conversation.taken + 1 in conversation.early:
+            conversation.taken += 1
+            datagram = conversation.early.pop(conversation.taken)
+            if datagram.kind == DATA:
+                out.append(Deliver(datagram.body))
+
+    # Acknowledging
+
+    def _release_ack(self, conversation: Conversation) -> None:
+        """From now on datagrams say what came until now."""
+        conversation.ack_due = NEVER
+        conversation.unanswered = 0
+        conversation.ack = conversation.taken
+        early = 0
+        for number in conversation.early:
+            bit = number - conversation.taken - 2
+            if bit < EARLY_BITS:
+                early |= 1 << bit
+        conversation.early_map = early
+
+    def _send_ack(self, conversation: Conversation, now: int, out: Effects) -> None:
+        number = conversation.answers
+        datagram = self._stamped(conversation, ACK)
+        datagram.number = number % NUMBERS
+        datagram.transmission = 1
+        out.append(Transmit(datagram))
+        if self.options.confirm_acks:
+            # A later acknowledgement says all that an earlier one said.
+            self._confirmed(conversation, conversation.ack)
+            timeout = self.round_trip.first_timeout(0)
+            due = now + self._drawn_out(timeout)
+            conversation.unconfirmed.append(Unconfirmed(number, timeout, due))
+            if len(conversation.unconfirmed) > self.options.ack_queue:
+                conversation.unconfirmed.popleft()
+
+    def _repeat_acks(self, conversation: Conversation, now: int, out: Effects) -> None:
+        for ack in list(conversation.unconfirmed):
+            if ack.due > now:
+                continue
+            if ack.transmissions > self.options.retransmissions:
+                conversation.unconfirmed.remove(ack)
+                out.append(Note("ack given up", ack.number % NUMBERS, ack.transmissions))
+                continue
+            out.append(Note("ack again", ack.number % NUMBERS, ack.transmissions))
+            ack.transmissions += 1
+            ack.timeout = next_timeout(ack.timeout)
+            ack.due = now + self._drawn_out(ack.timeout)
+            datagram = self._stamped(conversation, ACK)
+            datagram.number = ack.number % NUMBERS
+            datagram.transmission = ack.transmissions
+            out.append(Transmit(datagram))
+
+    def _confirmed(self, conversation: Conversation, number: int) -> None:
+        """The peer knows that all its messages up to `number` came."""
+        for ack in list(conversation.unconfirmed):
+            if ack.number <= number:
+                conversation.unconfirmed.remove(ack)
+
+    def _transmit_plain(
+        self, conversation: Conversation, kind: int, number: int, out: Effects
+    ) -> None:
+        datagram = self._stamped(conversation, kind)
+        datagram.number = number % NUMBERS
+        out.append(Transmit(datagram))
+
+    # Small things
+
+    def _draw_token(self) -> int:
+        return self.random.getrandbits(TOKENS) | 1 << (TOKENS - 1)
+
+    def _drawn_out(self, timeout: int) -> int:
+        return timeout + self.random.getrandbits(32) % (timeout // JITTER + 1)
+
+
+def _near(low: int, expected: int) -> int:
+    """The number whose low 32 bits are `low` and that is nearest to `expected`."""
+    distance = (low - expected) % NUMBERS
+    if distance >= NUMBERS // 2:
+        distance -= NUMBERS
+    return expected + distance

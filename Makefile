@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast lint format nightly mutants bench bench-runtime bench-overlays bench-pipeline compile fuzz clean help
+.PHONY: demo chaos test test-fast lint format nightly mutants bench bench-runtime bench-overlays bench-pipeline compile fuzz clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint      types, style, import contracts"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
+	@echo "make chaos KILLS=200  kill, stop and cut off real nodes of three protocols; judge them"
 	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
 	@echo "make bench     the simulator's speed beside a plain loop"
 	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
@@ -52,6 +53,13 @@ CAUSAL = from causalcast.registry import *; print(*(p for p in protocol_names() 
 nightly: $(VENV)/.demo
 	@set -e; for protocol in $$($(BIN)/python -c '$(CAUSAL)'); do \
 		$(BIN)/causalcast swarm --protocol $$protocol --seeds 0..$(NIGHTLY_SEEDS); \
+	done
+
+KILLS ?= 20
+
+chaos: $(VENV)/.demo
+	@set -e; for protocol in locamu cptcast cbcast; do \
+		$(BIN)/causalcast chaos --protocol $$protocol --kills $(KILLS); \
 	done
 
 mutants: $(VENV)/.demo

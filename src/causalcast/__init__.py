@@ -6,9 +6,10 @@ from causalcast import version
 
 if TYPE_CHECKING:
     from causalcast.runtime.node import Node, open  # noqa: A004
+    from causalcast.runtime.sync_node import SyncGroup, SyncNode, open_sync
 
 __version__ = version.VERSION
-__all__ = ["Node", "__version__", "open"]
+__all__ = ["Node", "SyncGroup", "SyncNode", "__version__", "open", "open_sync"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> Any:
         from causalcast.runtime import node
 
         return getattr(node, name)
+    if name in ("SyncGroup", "SyncNode", "open_sync"):
+        from causalcast.runtime import sync_node
+
+        return getattr(sync_node, name)
     raise AttributeError(f"module 'causalcast' has no attribute {name!r}")

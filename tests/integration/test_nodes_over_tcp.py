@@ -10,6 +10,7 @@ import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 
 from causalcast.errors import ConfigError, JournalError, NodeError
+from causalcast.runtime.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
@@ -316,7 +317,7 @@ def test_compaction_takes_in_what_is_on_its_way_to_the_disk(tmp_path: Path) -> N
 
     asyncio.run(first_life())
     journal = (tmp_path / "node-1/data/journal").read_bytes()
-    assert journal.startswith(b"CCJRNL1c")
+    assert journal.startswith(COMPACTED)
     asyncio.run(second_life())
     rows = gather([tmp_path], tmp_path / "run").events.to_pylist()
     kinds = [row["kind"] for row in rows if row["kind"] != "note"]

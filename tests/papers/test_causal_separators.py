@@ -82,9 +82,12 @@ def test_one_copy_of_each_publication_crosses_and_no_history() -> None:
 
 
 def test_servers_side_by_side_share_the_load() -> None:
-    """Both links are used alike, and still one copy of each publication crosses."""
+    """Both links are used alike, and still one copy of each publication crosses.
+
+    (A lead leaves its own publications to others, so here others publish.)
+    """
     edges = [[a, b] for a in range(8) for b in range(a + 1, 8)]
-    publish = [{"node": [0, 5], "count": 20, "interval_ms": 20}]
+    publish = [{"node": [2, 7], "count": 20, "interval_ms": 20}]
     run = run_of(edges, {"zones": "0-3; 4-7", "servers": 2}, publish)
     all_is_well(run)
     crossed = crossings(run, 3)
@@ -202,6 +205,34 @@ def test_servers_may_die_for_good_at_any_moment_while_others_restart(seed: int) 
     found = judge(run)
     assert [name for name, rows in found.violations.items() if rows] in ([], ["agreement"])
     assert not [v for v in found.violations["agreement"] if v.node not in dead]
+
+
+@pytest.mark.parametrize(
+    ("slow", "has_it"),
+    [([1, 2, 3], []), ([2, 3], [1, 2, 3, 4, 5, 6, 7])],
+    ids=["nobody else has it", "the other server has it"],
+)
+def test_a_server_that_dies_as_it_publishes_leaves_its_words_in_both_zones_or_in_none(
+    slow: list[int], has_it: list[int]
+) -> None:
+    """Its words must not be in the other zone alone: its own zone would wait for them for ever."""
+    edges = [[a, b] for a in range(8) for b in range(a + 1, 8)]
+    publish = [
+        {"at_ms": 100, "node": 2, "count": 1},  # the first goes by the other server, in turn
+        {"at_ms": 300, "node": 0, "count": 1},
+        {"at_ms": 600, "node": [2, 7], "count": 3, "interval_ms": 20},
+    ]
+    faults: list[dict[str, Any]] = [
+        {"at_ms": 290, "kind": "delay", "link": [0, node], "extra_ms": 200} for node in slow
+    ]
+    faults.append({"at_ms": 320, "kind": "crash", "node": 0, "keep": 0.0})
+    run = run_of(edges, {"zones": "0-3; 4-7"}, publish, faults, recover_all=False)
+    delivered = rows_of(run, "deliver")
+    assert [row["node"] for row in delivered if row["message"] >> 32 == 0] == [0, *has_it]
+    for node in range(1, 8):
+        of_others = [row for row in delivered if row["node"] == node and row["message"] >> 32]
+        assert len(of_others) == 7, node
+    assert not judge(run).violations["causal_order"]
 
 
 def convoy(inside: str) -> tuple[int, int]:

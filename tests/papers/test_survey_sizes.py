@@ -22,24 +22,26 @@ def benchmark() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("members", "count", "bits"), [(100, 100, 16), (200, 60_000, 40)])
-def test_a_clock_is_b_times_n_bits(
+CONSTANT = 16  # bytes of a clock that do not grow with it: the range of ids, the width of a slot
+
+
+@pytest.mark.parametrize(
+    ("members", "count", "bits"),
+    [(100, 255, 8), (200, 65_535, 16), (1_000, 65_535, 16), (200, (1 << 32) - 1, 32)],
+)
+def test_a_clock_is_b_times_n_bits_and_a_constant(
     benchmark: ModuleType, members: int, count: int, bits: int
 ) -> None:
-    """An entry is an id and a count, each of one byte or, above 127, of two or three."""
+    """Section 3.2: b * n / 8 bytes for slots of b bits, such as 800 for 200 processes and 32."""
     found = benchmark.clock(members, count)
-    assert found["bytes"] <= bits * members / 8 + 2
-
-
-def test_200_processes_with_slots_of_32_bits_are_at_most_800_bytes(benchmark: ModuleType) -> None:
-    """Section 3.2. Small counts take less than 32 bits."""
-    assert benchmark.clock(200, 127)["bytes"] <= 800 == 200 * 32 / 8
+    assert found["bytes"] <= bits * members / 8 + CONSTANT
+    assert found["bytes"] >= bits * (members - 1) / 8, "the slots are there"
 
 
 def test_compaction_leaves_8_percent_where_few_of_many_talk(benchmark: ModuleType) -> None:
     """Section 3.3, the favourable case: at best 8 % in systems of fewer than 100 processes."""
-    found = benchmark.compaction(50, 4)
-    assert found["clock_bytes"] >= 98
+    found = benchmark.compaction(70, 4)
+    assert found["clock_bytes"] >= 70
     assert found["compaction_multicast_share"] <= 0.08
     assert found["compaction_pairwise_share"] <= 0.08
 

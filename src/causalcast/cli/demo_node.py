@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from causalcast.cli.node import set_up_logging
 from causalcast.runtime.control_client import Answer, name_of
 from causalcast.runtime.node import Group, Node, ReceivedMessage
+from causalcast.runtime.node_logging import set_up_logging
 from causalcast.runtime.node_process import run_node
 
 PAUSE: Final = 0.06  # seconds between two publications of a node, on average

@@ -51,6 +51,7 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
         "restart": spec.restart,
         "cost": spec.cost,
         "offers": spec.offers,
+        "late_members": spec.late_members,
         "options": [
             {
                 "name": option.name,
@@ -85,6 +86,9 @@ def _print_one(spec: ProtocolSpec) -> None:
     console.print(f"promises  {', '.join(spec.guarantees)}")
     console.print(f"needs     overlay {spec.needs.overlay}, links {spec.needs.links}")
     console.print(f"restart   {spec.restart}")
+    console.print(f"offers    {', '.join(spec.offers) or 'nothing beyond its promises'}")
+    if not spec.late_members:
+        console.print("groups    are those of the start: who joins one late gets nothing of it")
     console.print(f"cost      {spec.cost or 'not stated'}")
     table = Table("option", "default", "expects", "meaning")
     for option in spec.options:

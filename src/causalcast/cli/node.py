@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import json
-import logging
 import signal
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.joining import ask_cluster, newcomers_toml
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
 from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
+from causalcast.runtime.node_logging import FORMS, set_up_logging
 from causalcast.runtime.node_process import run_node
 from causalcast.trace.kinds import LEVELS
 
@@ -32,6 +32,7 @@ def add_to(subparsers: Any) -> None:
     node = subparsers.add_parser("node", help="run one node from its TOML file")
     node.add_argument("config", type=Path, metavar="CONFIG.toml")
     node.add_argument("--verbose", action="store_true", help="log notes of the protocol, too")
+    node.add_argument("--log", default="text", choices=FORMS, help="how log lines look")
     node.add_argument(
         "--until-stdin-closes", action="store_true", help="stop when whoever started it has gone"
     )
@@ -108,7 +109,7 @@ def _add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.Arg
 
 def run_one_node(options: argparse.Namespace) -> int:
     """`causalcast node`: until a signal or a `stop` request ends it."""
-    set_up_logging(options.verbose)
+    set_up_logging(options.verbose, options.log)
     run_node(options.config, until_stdin_closes=options.until_stdin_closes)
     return 0
 
@@ -146,14 +147,6 @@ def run_leave(options: argparse.Namespace) -> int:
     return 0
 
 
-def set_up_logging(verbose: bool = False) -> None:
-    """Log lines as a node's log file has them."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-
-
 # A cluster
 
 
@@ -161,8 +154,8 @@ def run_up(options: argparse.Namespace) -> int:
     """`causalcast up`: start all, show them, wait for Ctrl-C, stop all."""
     plan = ClusterPlan(
         nodes=options.nodes,
-        protocol=_protocol_for_toml(options.protocol),
-        options=_settings(options.settings),
+        protocol=protocol_for_toml(options.protocol),
+        options=settings_of(options.settings),
         overlay=options.overlay,
         transport=options.transport,
         groups=_groups(options.groups, options.nodes),
@@ -218,13 +211,13 @@ def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:
         console.print()
 
 
-def _protocol_for_toml(name: str) -> str:
+def protocol_for_toml(name: str) -> str:
     """Checked now, so that a wrong name is one line and not five; a file by its whole path."""
     find_protocol(name)
     return str(Path(name).resolve()) if name.endswith(".py") else name
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def settings_of(given: list[str]) -> dict[str, str]:
     settings = {}
     for item in given:
         name, equals, value = item.partition("=")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
+from causalcast.cli.places import place, remote_ones
 from causalcast.cli.spark_options import add_spark_options, needs_pipeline
 from causalcast.errors import ConfigError, MissingDependency, TraceError
 from causalcast.trace.node_log import SUFFIX
@@ -38,6 +39,11 @@ NO_REMOTE = (
     " would run it on the server, where nobody reads them; use --master, or run watch there"
 )
 
+NOT_HERE = (
+    "watch reads node logs and run.json as they grow and keeps its state beside them, which only"
+    " file systems of this machine allow; mount it, or `verify` the run when it is whole"
+)
+
 
 def add_to(subparsers: Any) -> None:
     """Declare `watch`."""
@@ -48,7 +54,7 @@ def add_to(subparsers: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="runs, or node logs")
+    parser.add_argument("folders", nargs="+", type=place, metavar="RUN", help="runs, or node logs")
     parser.add_argument("--state", type=Path, metavar="DIR", help="default: RUN/watch-state")
     parser.add_argument("--until-idle", type=float, metavar="SECONDS", help="then stop")
     parser.add_argument(
@@ -64,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
     """Watch until interrupted or idle."""
     if options.remote is not None:
         raise ConfigError(NO_REMOTE)
+    for elsewhere in remote_ones(options.folders):
+        raise ConfigError(f"{elsewhere}: {NOT_HERE}")
     with needs_pipeline():
         from causalcast.pipeline.live_watch import Watch, start
         from causalcast.pipeline.session import make_session
@@ -147,14 +155,14 @@ def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[An
 
     patterns: list[str] = []
     followers = []
-    for place, folder in enumerate(folders):
+    for number, folder in enumerate(folders):
         if not folder.is_dir():
             raise TraceError(f"{folder}: no such folder")
         if (folder / "run.json").is_file():
             (folder / "events").mkdir(exist_ok=True)
             patterns.append(str(folder.resolve() / "events"))
         elif any(folder.rglob(f"*{SUFFIX}")):
-            out = state / "followed" / f"{place}-{folder.resolve().name}"
+            out = state / "followed" / f"{number}-{folder.resolve().name}"
             followers.append(LogFollower([folder], out))
             patterns.append(str(out / "events"))
         else:

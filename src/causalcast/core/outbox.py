@@ -52,6 +52,7 @@ class Outbox:
         self.tells_duplicates = True  # a world that need not know is spared them
         self.keeps_records = True  # False in a world without a disk: what is persisted is lost
         self.closes_link = False  # set by `close_link`; for worlds that let many inputs be one step
+        self.links_lose_nothing = False  # while they are up, as connections of TCP
         self.congested: dict[NodeId, None] = {}  # whose link takes nothing more for now
         self.effects: list[Effect] = []  # for the world
         self.records: list[Record] = []  # the step's durable entry

@@ -235,7 +235,8 @@ class ProtocolSpec(LayerSpec):
     campaign that never saw one of them fails. `events` names the notes that people who run nodes
     want to hear of, and says what they mean.
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
-    given. `contains(options)`: the names of the protocols that it hosts.
+    given. `contains(options)`: the names of the protocols that it hosts. `late_members`: whether
+    a node that joins a group gets what is published there from then on.
     """
 
     def __init__(
@@ -258,6 +259,7 @@ class ProtocolSpec(LayerSpec):
         offers: Sequence[str] = (),
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
         contains: Callable[[dict[str, OptionValue]], list[str]] | None = None,
+        late_members: bool = True,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -275,6 +277,7 @@ class ProtocolSpec(LayerSpec):
         self.offers = list(offers)
         self.reach = reach
         self.contains = contains
+        self.late_members = late_members
 
 
 @final

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, final
 
-from causalcast.core.duration import MILLISECOND
+from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
@@ -27,6 +27,8 @@ from causalcast.parts.duplicate_filter import DuplicateFilter
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
+LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
+MOST_PATIENCE: Final = 4 * SECOND
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -124,6 +126,7 @@ class Neighbour:
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
         self.queued_bytes = 0  # that these stand for
+        self.answers_within = 0  # microseconds its acknowledgements took lately
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
 
 
@@ -197,7 +200,10 @@ class ReliableSending:
         if not isinstance(message, Have) or neighbour is None:
             out.note("reliable_sending.stray", sender)
             return
-        self._learn(neighbour, message)
+        if out.links_lose_nothing:
+            self._learn_how_long(neighbour, message, out)
+        else:
+            self._learn(neighbour, message)
         if message.all_of_it:
             neighbour.heard = True
         if message.answer:
@@ -339,9 +345,15 @@ class ReliableSending:
         if not neighbour.heard:
             self._tell_all(peer, neighbour, out)
         # A link that takes nothing more has not lost what it was given.
-        due = [] if peer in out.congested else list(neighbour.under_way.items())
-        for identity, sent_at in due:
-            if sent_at + self.repeat_after > out.now:
+        under_way = [] if peer in out.congested else list(neighbour.under_way.items())
+        patience = self.repeat_after
+        if out.links_lose_nothing:
+            # Who answers late is busy, and repetitions would only make that worse.
+            patience = LATE * max(patience, neighbour.answers_within)
+            if under_way and under_way[0][1] + patience <= out.now:
+                neighbour.answers_within = min(2 * patience // LATE, MOST_PATIENCE)
+        for identity, sent_at in under_way:
+            if sent_at + patience > out.now:
                 continue
             neighbour.under_way[identity] = out.now
             out.note("reliable_sending.repeated", identity)
@@ -390,6 +402,15 @@ class ReliableSending:
                 for identity in _run_of(origin, known, count, neighbour.under_way):
                     neighbour.under_way.pop(identity, None)
                 self._forget(origin)
+
+    def _learn_how_long(self, neighbour: Neighbour, have: Have, out: Outbox) -> None:
+        """The same, and how long the oldest had been under way."""
+        before = len(neighbour.under_way)
+        oldest = next(iter(neighbour.under_way.values())) if before else out.now
+        self._learn(neighbour, have)
+        if len(neighbour.under_way) < before:
+            took = out.now - oldest
+            neighbour.answers_within = max(took, (7 * neighbour.answers_within + took) // 8)
 
     def _forget(self, origin: NodeId) -> None:
         """Keep no longer what every neighbour has of `origin`."""

@@ -2,12 +2,14 @@
 
 Every server of a joint delivers all units of its zone, in an order of its own in which causes come
 before effects. The order of the first server, the lead, is the one in which units cross. The lead
-asks the other servers in turn to carry a unit; so all channels are used. A unit names, as counts
-per origin, what may reach the other server on another way only: what comes before in the lead's
-order and travels on other channels, and what the lead had from the other zone. Whoever gets the
-unit publishes it in its own zone after those. That is all the history that crosses, and with one
-channel it is none. (If each server went by its own order, two units that came to two servers in
-opposite orders would wait for each other for ever.)
+asks the other servers in turn to carry a unit; so all channels are used. What the lead publishes
+itself it leaves to others, so that it does not cross before somebody else in its zone has it.
+
+A unit names, as counts per origin, what may reach the other server on another way only: what comes
+before in the lead's order and travels on other channels, and what the lead had from the other zone.
+Whoever gets the unit publishes it in its own zone after those. That is all the history that
+crosses, and with one channel it is none. (If each server went by its own order, two units that came
+to two servers in opposite orders would wait for each other for ever.)
 
 Servers tell the servers at the other side what they have delivered, so that it need not be named.
 What not all of them have is kept; so when the lead is doubted, the next server takes its place
@@ -230,28 +232,34 @@ class ZoneCrossing:
         for partner, carrier in kept.sent.items():
             if partner not in self.doubted and carrier not in self.doubted:
                 return None
-        carrier, partner = self._way(place)
+        carrier, partner = self._way(place, kept.unit, self.doubted)
         if kept.sent.get(partner) == carrier or self._is_there(partner, kept.unit):
             return None
         unit, after = kept.unit, self._named(carrier, partner, place)
-        planned = self.servers[place % len(self.servers)]
-        instead = self.servers[0] != self.me or (planned, self.pair_of[planned]) != (
-            carrier,
-            partner,
-        )
+        planned = self._way(place, unit, {})
+        instead = self.servers[0] != self.me or planned != (carrier, partner)
         if carrier == self.me:
             return Sending(partner, Crossing(self.me, place, after, unit.packed()), instead)
         return Sending(carrier, Carry(partner, place, after, unit.origin, unit.number), instead)
 
-    def _way(self, place: int) -> tuple[NodeId, NodeId]:
-        """Who brings a unit to whom: channels in turn, those with a doubted end left out."""
+    def _way(self, place: int, unit: Unit, doubted: dict[NodeId, None]) -> tuple[NodeId, NodeId]:
+        """Who brings a unit to whom: channels in turn, those with a doubted end left out.
+
+        What began here is left to another server, who must have it first: if this one dies, its
+        words are not in the other zone alone.
+        """
         turn = place % len(self.servers)
-        for carrier in self.servers[turn:] + self.servers[:turn]:
-            partner = self.pair_of[carrier]
-            if carrier not in self.doubted and partner not in self.doubted:
-                return carrier, partner
-        others = [partner for partner in self.partners if partner not in self.doubted]
-        return self.me, others[0] if others else self.pair_of[self.me]
+        in_turn = [
+            peer for peer in self.servers[turn:] + self.servers[:turn] if peer not in doubted
+        ]
+        if unit.origin == self.me and in_turn != [self.me]:
+            in_turn.remove(self.me)
+        for carrier in in_turn:
+            if self.pair_of[carrier] not in doubted:
+                return carrier, self.pair_of[carrier]
+        others = [partner for partner in self.partners if partner not in doubted]
+        carrier = self.me if self.me in in_turn else in_turn[0]
+        return carrier, others[0] if others else self.pair_of[carrier]
 
     def _named(self, carrier: NodeId, partner: NodeId, place: int) -> VectorClock:
         """What comes before and may reach this partner on other ways only."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from causalcast.errors import TraceError
 from causalcast.pipeline.check_run import Checked, check_files, check_pieces
 from causalcast.pipeline.checks.finding import Finding
-from causalcast.pipeline.logs import Logs, bundles_of, file_range, read_logs
+from causalcast.pipeline.logs import bundles_of, file_range
 from causalcast.pipeline.memberships import Memberships, read_memberships
 from causalcast.pipeline.places import Place, RemoteFolder, RunAtHand
 from causalcast.pipeline.remote_files import (
@@ -23,6 +23,7 @@ from causalcast.pipeline.remote_files import (
     spread_files,
     write_files,
 )
+from causalcast.pipeline.spark_job import PiecesOnSpark
 from causalcast.pipeline.tables import EVENT_COLUMNS
 from causalcast.trace.run_folder import read_header, read_small_tables, write_events
 from causalcast.trace.run_header import RunHeader
@@ -104,22 +105,14 @@ def _bundles(spark: Any, run: RunAtHand) -> list[list[str]]:
     return bundles_of(found)
 
 
-class PiecesElsewhere:
+class PiecesElsewhere(PiecesOnSpark):
     """Files of whole logs, which the JVM beside each task reads."""
 
-    def __init__(self, spark: Any, parts: Sequence[Sequence[str]]) -> None:
-        self.spark = spark
-        self.parts = parts
-
-    def each(
-        self,
-        work: Callable[[Logs], Result],
-        places: Sequence[int] | None = None,
-        with_times: bool = False,
+    def on_files(
+        self, parts: Sequence[Sequence[str]], work: Callable[[Sequence[Path]], Result]
     ) -> list[Result]:
-        """Do `work` in Spark tasks."""
-        parts = self.parts if places is None else [self.parts[place] for place in places]
-        return spread_files(self.spark, parts, lambda _, paths: work(read_logs(paths, with_times)))
+        """Do `work` on copies of the files beside each task."""
+        return spread_files(self.spark, parts, lambda _, paths: work(paths))
 
 
 def fetch_examples(spark: Any, run: RunAtHand, findings: Sequence[Finding]) -> None:

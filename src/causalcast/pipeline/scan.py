@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from causalcast.pipeline.bits import packed, words_for
+from causalcast.pipeline.bits import words_for
 from causalcast.pipeline.checks.agreement import Tally
 from causalcast.pipeline.kernels import scan as kernel
-from causalcast.pipeline.logs import NONE, Bools, Ints, Logs
+from causalcast.pipeline.logs import NONE, Ints, Logs
 from causalcast.pipeline.memberships import Membership, Memberships, always_there
 from causalcast.pipeline.publications import Int32s, Publications
 from causalcast.pipeline.publish_graph import CauseTable
@@ -29,15 +29,22 @@ class Rules:
     memberships: Memberships
 
     @cached_property
-    def _group_places(self) -> tuple[Int32s, Ints]:
-        groups, place = np.unique(self.publications.group, return_inverse=True)
-        return groups, place.astype(np.int64)
+    def _by_group(self) -> tuple[Int32s, Ints, Ints]:
+        """The groups that were published to, where each begins in the last, and publications by
+        group."""
+        by_group = np.argsort(self.publications.group, kind="stable")
+        groups, starts = np.unique(self.publications.group[by_group], return_index=True)
+        return groups, np.append(starts, len(by_group)), by_group
 
     def owed(self, memberships: list[Membership]) -> Ints:
         """What a node with these memberships, from start to end, is owed; as words."""
-        groups, place = self._group_places
-        mine: Bools = np.isin(groups, [m.group for m in memberships])
-        return packed(mine[place])
+        groups, starts, by_group = self._by_group
+        owed = np.zeros(words_for(len(self.publications)), np.int64)
+        for membership in memberships:
+            place = np.searchsorted(groups, membership.group)
+            if place < len(groups) and groups[place] == membership.group:
+                kernel.add_to_set(owed, by_group[starts[place] : starts[place + 1]])
+        return owed
 
 
 @dataclass

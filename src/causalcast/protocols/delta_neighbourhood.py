@@ -378,4 +378,5 @@ SPEC = ProtocolSpec(
     at_rest=[nothing_is_under_way],
     cost="origin and number: about 10 bytes, whatever the number of nodes",
     reach=reach,
+    late_members=False,
 )

@@ -51,7 +51,7 @@ class Admission:
             origin = publication.id >> NUMBER_BITS
             number = publication.id & NUMBER_MASK
             greatest = self._greatest.get(origin, 0)
-            # The next number of a known origin needs no look, and that is what mostly comes.
+            # The next number of an origin that is known needs no look; that is what mostly comes.
             if number > greatest and (
                 number != greatest + 1 or greatest == 0 or origin == self._me
             ):

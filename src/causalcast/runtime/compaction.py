@@ -11,7 +11,7 @@ from causalcast.core.ids import MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.durable_entry import Snapshot, StillWaiting, StoredDelivery, encode
 from causalcast.runtime.inbox import Inbox
-from causalcast.runtime.journal import Place
+from causalcast.runtime.journal_frames import Place
 
 DELIVERIES_PER_ENTRY: Final = 256
 

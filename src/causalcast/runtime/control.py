@@ -20,14 +20,16 @@ from causalcast.runtime.control_client import Answer, control_path, id_named, li
 from causalcast.runtime.node import Node, ReceivedMessage
 
 _LINE_LIMIT: Final = 16 << 20
+ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped
+
+# What a program adds to the requests of its node; it may take its time.
+ProgramRequest = Callable[[Answer], Answer | Awaitable[Answer]]
 
 
 class ControlServer:
     """Answers requests for one node. `extra` adds requests of the program around it."""
 
-    def __init__(
-        self, node: Node, extra: Mapping[str, Callable[[Answer], Answer]] | None = None
-    ) -> None:
+    def __init__(self, node: Node, extra: Mapping[str, ProgramRequest] | None = None) -> None:
         self.stop_asked = asyncio.Event()
         self._node = node
         self._extra = extra or {}
@@ -35,6 +37,7 @@ class ControlServer:
         self._server: asyncio.Server | None = None
         self._pumps: dict[str, asyncio.Task[None]] = {}
         self._subscribers: dict[str, dict[asyncio.StreamWriter, None]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
         self._requests: dict[str, Callable[[Answer], Awaitable[Answer]]] = {
             "publish": self._publish,
             "status": self._status,
@@ -60,6 +63,8 @@ class ControlServer:
         """Close the socket and end all subscriptions."""
         if self._server is not None:
             self._server.close()
+        if self._answering:  # who asked hears why the node stops
+            await asyncio.wait(self._answering, timeout=ANSWER_WITHIN)
         pumps = list(self._pumps.values())
         for pump in pumps:
             pump.cancel()
@@ -76,18 +81,25 @@ class ControlServer:
                 if request.get("do") == "subscribe":
                     await self._subscribe(str(request.get("group")), reader, writer)
                     break
-                writer.write(line_of(await self._answer(request)))
-                await writer.drain()
+                answering = asyncio.create_task(self._send_answer(request, writer))
+                self._answering.add(answering)
+                answering.add_done_callback(self._answering.discard)
+                await answering
         except (ConnectionError, ValueError):
             pass  # whoever asked has gone, or talks no lines
         finally:
             writer.close()
 
+    async def _send_answer(self, request: Answer, writer: asyncio.StreamWriter) -> None:
+        writer.write(line_of(await self._answer(request)))
+        await writer.drain()
+
     async def _answer(self, request: Answer) -> Answer:
         name = str(request.get("do"))
         try:
             if name in self._extra:
-                return {"ok": True, **self._extra[name](request)}
+                answer = self._extra[name](request)
+                return {"ok": True, **(answer if isinstance(answer, dict) else await answer)}
             if name not in self._requests:
                 known = ", ".join([*self._requests, "subscribe", *self._extra])
                 raise NodeError(f"no request {name!r} (known: {known})")
@@ -128,7 +140,7 @@ class ControlServer:
         self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            self._node.group(group)
+            self._node.group(group).check_joinable()
         except NodeError as error:
             writer.write(line_of({"ok": False, "error": str(error)}))
             return

@@ -12,7 +12,8 @@ import msgspec
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.runtime.journal import Place, StoredEntry
+from causalcast.runtime.journal import NOTHING
+from causalcast.runtime.journal_frames import Place, StoredEntry
 
 NO_GROUP: Final = -1
 
@@ -149,6 +150,8 @@ class Memory:
         """Go through the journal; `founded` are the groups the node is in from the beginning."""
         self.groups = dict.fromkeys(founded)
         for stored in entries:
+            if stored.data == NOTHING:
+                continue
             entry = decode(stored.data)
             if isinstance(entry, Step):
                 self._take_step(entry, stored)

@@ -6,6 +6,7 @@ becomes of it.
 """
 
 import asyncio
+import collections
 import contextlib
 import logging
 import os
@@ -37,7 +38,8 @@ from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.held_steps import HeldStep
 from causalcast.runtime.identity import Passport
 from causalcast.runtime.introductions import Addresses, greeting_at, take_in, who_is_at
-from causalcast.runtime.journal import Journal, JournalFile, Place
+from causalcast.runtime.journal import Journal, JournalFile
+from causalcast.runtime.journal_frames import Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
@@ -79,7 +81,7 @@ class Host(SteppingHost):
             self.me,
             config.cluster,
             # A life that kept nothing must not be taken for one that had nothing to keep.
-            self.blueprint.protocol.name + ("" if config.durable else ", in memory"),
+            config.protocol_as_kept(),
             # The order of groups numbers them; what was not signed cannot be delivered as signed.
             self.codec.digest(
                 self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
@@ -91,6 +93,8 @@ class Host(SteppingHost):
         self._published = 0  # the number of the last publication, durable or not
         self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
+        self._marking: asyncio.Future[None] | None = None  # done when those are durable
+        self._marks: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         # Tasks that take messages. One that waited for itself to take them would wait for ever.
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._dials = 0
@@ -117,6 +121,7 @@ class Host(SteppingHost):
             self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
             self.stack.groups = dict(memory.groups)
             self.out.keeps_records = self.journal is not None
+            self.out.links_lose_nothing = True
             self._begin(memory)
             if self.failure is not None:
                 raise self.failure
@@ -476,13 +481,20 @@ class Host(SteppingHost):
             last=(self.add_row, (at_us, LEAVE, -1, group)),
         )
 
-    def acknowledge(self, message: MessageId) -> None:
-        """The application has handled `message`: a restart does not hand it over again."""
+    def acknowledge(self, message: MessageId) -> "asyncio.Future[None] | None":
+        """The application has handled `message`: a restart does not hand it over again.
+
+        Returns what is done when that is durable; None if there is nothing to wait for.
+        """
         if not self.inbox.acknowledge(message) or self.journal is None:
-            return
-        if not self._acknowledged:
+            return None
+        if self._marking is None:
+            self._marking = self.loop.create_future()
+            self._marking.add_done_callback(_is_heard)
+            self._publishing[self._marking] = None
             self.loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
+        return self._marking
 
     async def wait_stable(self, message: MessageId) -> None:
         """Wait until every member has delivered `message`, as far as the protocol tells."""
@@ -539,6 +551,16 @@ class Host(SteppingHost):
         """When the certificate lapses, in seconds since 1970; None without TLS."""
         return None if self.links.tls is None else self.links.tls.expires()
 
+    def journal_numbers(self) -> dict[str, float]:
+        """How large it is, how much is on its way to it, and what syncs have cost."""
+        storage = self._storage
+        return {
+            "bytes": storage.size,
+            "held_bytes": self.held.bytes,
+            "syncs": storage.syncs,
+            "sync_seconds": round(storage.sync_seconds, 6),
+        }
+
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
         return self.links.current_peers()
@@ -561,9 +583,24 @@ class Host(SteppingHost):
 
     def _write_acknowledgements(self) -> None:
         if self._acknowledged and self.journal is not None and not self.stopped.is_set():
-            messages, self._acknowledged = self._acknowledged, []
-            self.journal.append(durable_entry.encode(Acknowledged(messages)))
+            messages, marking = self._acknowledged, self._marking
+            self._acknowledged, self._marking = [], None
+            sequence = self.journal.append(durable_entry.encode(Acknowledged(messages)))
+            if marking is not None:
+                self._marks.append((sequence, marking))
             self.journal.commit()
+
+    def on_durable(self, sequence: int, places: list[Place]) -> None:
+        """Entries up to `sequence` are durable, acknowledgements among them."""
+        super().on_durable(sequence, places)
+        while self._marks and self._marks[0][0] <= sequence:
+            self._is_marked(self._marks.popleft()[1])
+
+    def _is_marked(self, marking: "asyncio.Future[None] | None") -> None:
+        if marking is not None:
+            self._publishing.pop(marking, None)
+            if not marking.done():
+                marking.set_result(None)
 
     # What links tell
 
@@ -586,21 +623,29 @@ class Host(SteppingHost):
         error: WireError | None = None
         if not self.wants[RECEIVE]:
             messages, error = self.codec.decode_all(frames)
-            self._receive_in_one_step(link, messages)
+            control = self._receive_in_one_step(link, messages)
         else:
             # Each message is a step, so that its rows follow one another.
+            control = 0
             for data in self.codec.split(frames):
                 messages, error = self.codec.decode_all([data])
-                self._receive_in_one_step(link, messages, len(data))
+                control += self._receive_in_one_step(link, messages, len(data))
                 if error is not None:
                     break
+        if control:
+            pause = link.control.take(control, self.loop.time())
+            if pause and link.current:
+                link.rest(pause)
         if error is not None and link.current:
             raise error
 
     def _receive_in_one_step(
         self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
-    ) -> None:
-        """`traced_size`: bytes of the one message there is, where rows tell what came."""
+    ) -> int:
+        """How many of them were for the layers below the multicast.
+
+        `traced_size`: bytes of the one message there is, where rows tell what came.
+        """
         peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
         carrying = self.codec.carrying
         control = 0
@@ -631,10 +676,7 @@ class Host(SteppingHost):
             raise
         except Exception as error:  # a bug in a protocol stops this node and nobody else
             self.fail(error, f"a bug in {self.blueprint.protocol.name}, at {message!r}")
-        if control:
-            pause = link.control.take(control, self.loop.time())
-            if pause and link.current:
-                link.rest(pause)
+        return control
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         self.add_row(self.wall_us(), DROP, peer=peer, note=reason)
@@ -664,13 +706,25 @@ class Host(SteppingHost):
             self.held.rows(self.me),
         )
         compaction = Compaction(snapshot_of_all, self.inbox, self.held.deliveries(), self.load_body)
-        self._acknowledged = []  # they are no longer in the inbox that is written
+        # They are no longer in the inbox that is written.
+        handled, marking = self._acknowledged, self._marking
+        self._acknowledged, self._marking = [], None
         self._compacting = True
         size_before = journal.size
 
-        def replaced(places: list[Place]) -> None:
-            compaction.replaced(places)
+        def replaced(places: list[Place] | None) -> None:
             self._compacting = False
+            if places is None:
+                self._compact_at = 2 * size_before  # there was no room: try again later
+                self._acknowledged += handled
+                if self._marking is not None and marking is not None:
+                    self._marking.add_done_callback(lambda _: self._is_marked(marking))
+                else:
+                    self._marking = self._marking or marking
+                self._write_acknowledgements()
+                return
+            compaction.replaced(places)
+            self._is_marked(marking)
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 
@@ -685,6 +739,12 @@ class Host(SteppingHost):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
+
+
+def _is_heard(future: "asyncio.Future[None]") -> None:
+    """Whoever waits for it sees its exception; nobody has to."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _nothing_more() -> None:

@@ -1,53 +1,42 @@
 """The journal: an append-only file of durable entries, synced in groups by a thread of its own.
 
-    file   = magic, frame, frame, …
-    frame  = length (4), CRC-32 (4), sequence of its first entry (8), entries
-    entry  = length (4), bytes
-
-A frame is what one sync made durable: all entries that waited when the sync began. The next frame
-is written only after that, so a crash can tear the last frame and no other. A torn last frame is
-cut off when the journal is opened: nobody was told that it is durable. A damaged frame with an
-intact one behind it can only be a damaged disk, and is an error.
+`journal_frames` has its bytes, and what counts as torn and what as damaged.
 """
 
 import asyncio
 import collections
 import contextlib
 import fcntl
+import logging
 import os
 import queue
-import struct
 import threading
-import zlib
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from causalcast.errors import JournalError, NodeError
+from causalcast.runtime.journal_frames import (
+    COMPACTED,
+    ENTRY_HEAD,
+    MAGIC,
+    Damage,
+    Place,
+    StoredEntry,
+    entry_at,
+    frame,
+    read_frames,
+)
 
-MAGIC: Final = b"CCJRNL1\n"
-COMPACTED: Final = b"CCJRNL1c"  # the first frame of this file is a snapshot
-_FRAME: Final = struct.Struct(">IIQ")
-_ENTRY: Final = struct.Struct(">I")
-_LIMIT: Final = (1 << 32) - 1
+log = logging.getLogger(__name__)
+
+# An entry that says nothing: it has the number of one that a compaction could not write.
+NOTHING: Final = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the bytes of one entry stand in the file."""
-
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """An entry as it was found when the journal was opened."""
-
-    sequence: int
-    place: Place
-    data: bytes
+class NotCompacted(Exception):
+    """There was no room for a new file; the old one is as it was."""
 
 
 class JournalFile:
@@ -57,7 +46,10 @@ class JournalFile:
         """Open or create the journal at `path` and cut a torn tail off; see `found`."""
         self.path = path
         self.next_sequence = 1
+        self.syncs = 0  # of this life
+        self.sync_seconds = 0.0
         self.cut_bytes = 0  # how much of a torn tail was cut off
+        self._beside = path.with_name(path.name + ".new")
         self._fd = self._open()
         self._read_fd = os.dup(self._fd)
         self.found: list[StoredEntry] = []  # what was durable; let go of it once it is read
@@ -67,6 +59,9 @@ class JournalFile:
                 self._create()
             else:
                 self._mend(content)
+        except OSError as error:
+            self.close()
+            raise JournalError(f"{path}: cannot be opened ({error.strerror})") from None
         except JournalError:
             self.close()
             raise
@@ -74,40 +69,47 @@ class JournalFile:
 
     def append(self, entries: Sequence[bytes]) -> list[Place]:
         """Write the entries as one frame and sync it; they are durable on return."""
-        data, places = _frame(self.next_sequence, entries, self.size)
+        data, places = frame(self.next_sequence, entries, self.size)
         try:
+            began = time.monotonic()
             _write_all(self._fd, data, self.size)
             os.fdatasync(self._fd)
+            self.syncs += 1
+            self.sync_seconds += time.monotonic() - began
         except OSError as error:
-            raise JournalError(f"{self.path}: cannot be written ({error})") from error
+            # A sync that failed may not be tried again: the kernel has forgotten what it could
+            # not write. What is there of the frame is torn, and cut off at the next start.
+            raise JournalError(
+                f"{self.path}: cannot be written ({error.strerror}); everything acknowledged is "
+                "safe: make the disk writable or free some space, and start the node again"
+            ) from None
         self.next_sequence += len(entries)
         self.size += len(data)
         return places
 
     def read(self, place: Place) -> bytes:
         """The bytes of one entry."""
-        data = os.pread(self._read_fd, place.length, place.offset)
-        if len(data) != place.length:
-            raise JournalError(f"{self.path}: ends before byte {place.offset + place.length}")
-        return data
+        head = place.offset - ENTRY_HEAD
+        try:
+            return entry_at(os.pread(self._read_fd, place.length + ENTRY_HEAD, head), place)
+        except Damage as damage:
+            raise self._damaged(damage) from None
 
     def replace(self, entries: Sequence[bytes]) -> list[Place]:
         """Let `entries` stand for everything so far: compaction.
 
         The new file is written beside the old one, synced and renamed, so there is a whole journal
-        at any moment. Sequences go on, so that whoever counted them is not misled.
+        at any moment. Sequences go on, so that whoever counted them is not misled. Raises
+        NotCompacted where there is no room for two; the old one goes on then.
         """
-        beside = self.path.with_name(self.path.name + ".new")
+        data, places = frame(self.next_sequence, entries, len(MAGIC))
+        fd = self._write_beside(COMPACTED + data)
         try:
-            fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-            _lock(fd, self.path)
-            data, places = _frame(self.next_sequence, entries, len(MAGIC))
-            _write_all(fd, COMPACTED + data, 0)
-            os.fsync(fd)
-            os.rename(beside, self.path)
-            _sync_folder(self.path.parent)
+            os.rename(self._beside, self.path)
+            _sync_folder(self.path.parent)  # else a power cut may bring the old file back
         except OSError as error:
-            raise JournalError(f"{self.path}: cannot be compacted ({error})") from error
+            os.close(fd)
+            raise JournalError(f"{self.path}: cannot be compacted ({error.strerror})") from error
         os.close(self._fd)
         self._fd = fd
         self.next_sequence += len(entries)
@@ -126,11 +128,12 @@ class JournalFile:
 
     def _open(self) -> int:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(self.path.parent)
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise JournalError(f"{self.path}: cannot be opened ({error})") from error
+            raise JournalError(f"{self.path}: cannot be opened ({error.strerror})") from error
         _lock(fd, self.path)
+        self._beside.unlink(missing_ok=True)  # left by a crash in the middle of a compaction
         return fd
 
     def _create(self) -> None:
@@ -138,48 +141,60 @@ class JournalFile:
         os.fsync(self._fd)
         _sync_folder(self.path.parent)
 
+    def _write_beside(self, content: bytes) -> int:
+        """A new file, durable under its own name; its descriptor."""
+        fd = -1
+        try:
+            fd = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            _lock(fd, self.path)
+            _write_all(fd, content, 0)
+            os.fsync(fd)
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+                self._beside.unlink()
+            raise NotCompacted(str(error.strerror)) from None
+        return fd
+
     def _mend(self, content: bytes) -> None:
         """Read every whole frame; cut off what is torn behind the last."""
-        if content[: len(MAGIC)] not in (MAGIC, COMPACTED):
-            raise JournalError(f"{self.path}: damaged at byte 0: this is no journal")
-        at = len(MAGIC)
-        expected = 0  # the first frame may start anywhere: compaction goes on counting
-        while at < len(content):
-            entries = _parse(content, at, expected)
-            if entries is None:
-                self._cut(content, at, expected)
-                break
-            self.found.extend(entries)
-            expected = entries[-1].sequence + 1
-            at = entries[-1].place.offset + entries[-1].place.length
+        try:
+            reading = read_frames(content)
+        except Damage as damage:
+            raise self._damaged(damage) from None
+        self.found = reading.entries
         if self.found:
             self.next_sequence = self.found[-1].sequence + 1
+        self.cut_bytes = len(content) - reading.end
+        if self.cut_bytes:
+            os.ftruncate(self._fd, reading.end)
+            os.fsync(self._fd)
 
-    def _cut(self, content: bytes, at: int, expected: int) -> None:
-        if at == len(MAGIC) and content.startswith(COMPACTED):
-            # It was synced before the file got its name, so no crash has torn it.
-            raise JournalError(f"{self.path}: damaged at byte {at}, in the snapshot")
-        for later in range(at + 1, len(content) - _FRAME.size + 1):
-            if _parse(content, later, 0, least=expected) is not None:
-                raise JournalError(
-                    f"{self.path}: damaged at byte {at}, and intact again at byte {later}; "
-                    "restore the file or start this node under a new id with new storage"
-                )
-        self.cut_bytes = len(content) - at
-        os.ftruncate(self._fd, at)
-        os.fsync(self._fd)
+    def _damaged(self, damage: Damage) -> JournalError:
+        return JournalError(
+            f"{self.path}: {damage}; restore the file from a copy, or start this node under a new "
+            "id with new storage"
+        )
 
 
 class _Job:
     """What one turn of the journal's thread does: a frame to append, or a file to replace."""
 
-    def __init__(self, on_replaced: Callable[[list[Place]], None] | None) -> None:
+    def __init__(self, on_replaced: Callable[[list[Place] | None], None] | None) -> None:
         self.entries: list[Callable[[], bytes] | bytes] = []
         self.on_replaced = on_replaced  # None: the entries are appended
+        self.places: list[Place] | None = None  # None: they could not be written
 
-    def run(self, file: JournalFile) -> list[Place]:
+    def run(self, file: JournalFile) -> None:
         data = [entry if isinstance(entry, bytes) else entry() for entry in self.entries]
-        return file.append(data) if self.on_replaced is None else file.replace(data)
+        if self.on_replaced is None:
+            self.places = file.append(data)
+            return
+        try:
+            self.places = file.replace(data)
+        except NotCompacted as error:
+            log.warning("the journal is not compacted: %s; it goes on growing", error)
+            file.append([NOTHING] * len(data))  # others have the numbers behind these
 
 
 class Journal:
@@ -226,12 +241,13 @@ class Journal:
         return self._sequence
 
     def compact(
-        self, entries: list[Callable[[], bytes]], on_replaced: Callable[[list[Place]], None]
+        self, entries: list[Callable[[], bytes]], on_replaced: Callable[[list[Place] | None], None]
     ) -> None:
         """Let `entries` replace everything appended so far, once that is durable.
 
         They are made on the journal's thread, so reading what is long on disk stops nobody; then
-        `on_replaced` learns their places. Until it is called, `read` knows the old places.
+        `on_replaced` learns their places. Until it is called, `read` knows the old places. It is
+        called with None where there was no room for them: then everything is as it was.
         """
         job = _Job(on_replaced)
         job.entries.extend(entries)
@@ -265,74 +281,29 @@ class Journal:
         """The thread: one job after the other, until it is told to stop or the disk fails."""
         while (job := self._handed_over.get()) is not None:
             try:
-                places = job.run(self._file)
+                job.run(self._file)
             except JournalError as error:
                 self._tell(self._on_failure, error)
                 return
-            self._tell(self._finish, job, places)
+            self._tell(self._finish, job)
 
     def _tell(self, function: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _finish(self, job: _Job, places: list[Place]) -> None:
+    def _finish(self, job: _Job) -> None:
         self._running = None
         self.commit()  # the disk works on while we act on what is durable
-        self._durable += len(places)
-        if job.on_replaced is not None:
-            self._file.read_replaced()
-            job.on_replaced(places)
+        self._durable += len(job.entries)
+        if job.on_replaced is None:
+            assert job.places is not None
+            self._on_durable(self._durable, job.places)
         else:
-            self._on_durable(self._durable, places)
+            if job.places is not None:
+                self._file.read_replaced()
+            job.on_replaced(job.places)
         if self._running is None:
             self._idle.set()
-
-
-def _frame(sequence: int, entries: Sequence[bytes], offset: int) -> tuple[bytes, list[Place]]:
-    """The bytes of a frame that will stand at `offset`, and where its entries will stand."""
-    parts: list[bytes] = []
-    places = []
-    at = offset + _FRAME.size
-    for entry in entries:
-        parts += (_ENTRY.pack(len(entry)), entry)
-        places.append(Place(at + _ENTRY.size, len(entry)))
-        at += _ENTRY.size + len(entry)
-    body = b"".join(parts)
-    if len(body) > _LIMIT:
-        raise JournalError(f"{len(body)} bytes are too much for one frame of the journal")
-    return _head(sequence, body) + body, places
-
-
-def _head(sequence: int, body: bytes | memoryview) -> bytes:
-    """Length, checksum and sequence; the checksum is over all of it but itself."""
-    checksum = zlib.crc32(body, zlib.crc32(struct.pack(">IQ", len(body), sequence)))
-    return _FRAME.pack(len(body), checksum, sequence)
-
-
-def _parse(content: bytes, at: int, expected: int, least: int = 0) -> list[StoredEntry] | None:
-    """The entries of the frame at `at`, None if there is no whole and intact one.
-
-    `expected` is the sequence it must have (0: any from `least` on).
-    """
-    if at + _FRAME.size > len(content):
-        return None
-    length, _, sequence = _FRAME.unpack_from(content, at)
-    start = at + _FRAME.size
-    if length == 0 or start + length > len(content):
-        return None
-    if sequence < least or (expected and sequence != expected):
-        return None
-    if _head(sequence, memoryview(content)[start : start + length]) != content[at:start]:
-        return None
-    entries: list[StoredEntry] = []
-    end = start + length
-    while start < end:
-        (size,) = _ENTRY.unpack_from(content, start)
-        place = Place(start + _ENTRY.size, size)
-        start = place.offset + size
-        data = content[place.offset : start]
-        entries.append(StoredEntry(sequence + len(entries), place, data))
-    return entries
 
 
 def _lock(fd: int, path: Path) -> None:
@@ -359,6 +330,14 @@ def _write_all(fd: int, data: bytes, offset: int) -> None:
         written = os.pwrite(fd, view, offset)
         view = view[written:]
         offset += written
+
+
+def _make_folder(folder: Path) -> None:
+    """Make `folder` and those above it; each new name is durable on return."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(missing):
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Final
 from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.authority import Authority
 from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.node_config import CHANGING, toml_key
+from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
 STOP_WITHIN: Final = 10.0
@@ -42,11 +42,13 @@ class ClusterPlan:
     protocol: str = "vector_clock_broadcast"
     options: dict[str, str] = field(default_factory=dict)
     overlay: str = "ring"
+    detector: str = DEFAULT_DETECTOR
     groups: dict[str, list[int]] = field(default_factory=dict)  # none: one group of everybody
     trace_level: str = "messages"
     name: str = "local"
     transport: str = "tcp"
     tls: bool = True
+    addresses: dict[int, str] = field(default_factory=dict)  # none: free ports on loopback
     # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
     # that no node outlives whoever started it.
     command: Sequence[str] = (
@@ -65,7 +67,7 @@ class LocalCluster:
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
-        self.addresses = dict(zip(self.ids, free_addresses(plan.nodes), strict=True))
+        self.addresses = dict(plan.addresses) or self.new_addresses(self.ids)
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._authority = Authority.found(folder / "authority", plan.name) if plan.tls else None
@@ -73,6 +75,10 @@ class LocalCluster:
             self._write_config(node, [1] if self._joins and node != 1 else [])
         facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
         (folder / "cluster.json").write_text(json.dumps(facts) + "\n")
+
+    def new_addresses(self, nodes: list[int]) -> dict[int, str]:
+        """Where these nodes will listen: free ports of this moment."""
+        return dict(zip(nodes, free_addresses(len(nodes)), strict=True))
 
     def folder_of(self, node: int) -> Path:
         """Where everything of a node is."""
@@ -115,14 +121,19 @@ class LocalCluster:
             self.start(node)
         self.wait_ready()
 
-    def add(self, contact: int) -> int:
-        """Let one more node come, through `contact`; its id is returned."""
+    def add(self, *contacts: int) -> int:
+        """Let one more node come, through one of `contacts`; its id is returned."""
+        node = self.begin_to_add(*contacts)
+        self.wait_ready(node)
+        return node
+
+    def begin_to_add(self, *contacts: int) -> int:
+        """The same without waiting until it has found its place."""
         node = max(self.ids) + 1
         self.ids.append(node)
-        self.addresses[node] = free_addresses(1)[0]
-        self._write_config(node, [contact])
+        self.addresses |= self.new_addresses([node])
+        self._write_config(node, list(contacts))
         self.start(node)
-        self.wait_ready(node)
         return node
 
     def come_back(self, node: int) -> int:
@@ -143,10 +154,27 @@ class LocalCluster:
         self._processes[node].send_signal(signal.SIGKILL)
         self._reap(node, None)
 
+    def pause(self, node: int) -> None:
+        """SIGSTOP: the node stands still, and its links stay open."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """SIGCONT: it goes on as if nothing had happened."""
+        self._processes[node].send_signal(signal.SIGCONT)
+
     def is_running(self, node: int) -> bool:
         """Whether the node's process is there."""
         process = self._processes.get(node)
         return process is not None and process.poll() is None
+
+    def stop(self, node: int) -> None:
+        """Stop a node in good order, and wait for its end."""
+        self._processes[node].send_signal(signal.SIGTERM)
+        self._reap(node, STOP_WITHIN)
+
+    def process_id(self, node: int) -> int:
+        """The id of a node's process."""
+        return self._processes[node].pid
 
     def stop_all(self) -> list[int]:
         """Stop every node in good order; those that had to be killed."""
@@ -201,6 +229,7 @@ class LocalCluster:
             f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
             f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
+            f'[detector]\nkind = "{plan.detector}"\n\n'
             f"[groups]\n{named}\n"
             f"[security]\n{self._security(node)}\n"
             '[storage]\npath = "data"\n\n'
@@ -213,16 +242,16 @@ class LocalCluster:
         return 'identity = "identity"\n' + ('authority = "../authority"\n' if node == 1 else "")
 
 
-def free_addresses(count: int) -> list[str]:
-    """Loopback addresses that nobody uses now, all different."""
+def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
+    """Addresses of this machine that nobody uses now, all different."""
     found: list[str] = []
     ports = random.sample(PORTS, len(PORTS))
     with contextlib.ExitStack() as opened:
         while len(found) < count:
             port = ports.pop()
             with contextlib.suppress(OSError):
-                opened.enter_context(socket.socket()).bind(("127.0.0.1", port))
-                found.append(f"127.0.0.1:{port}")
+                opened.enter_context(socket.socket()).bind((host, port))
+                found.append(f"{host}:{port}")
     return found
 
 

@@ -33,6 +33,13 @@ def exposition(status: Mapping[str, Any]) -> str:
     )
     metric("waiting", "gauge", "Delivered, not taken yet.", {"": status["waiting"]})
     metric("unacknowledged", "gauge", "Taken, not handled yet.", {"": status["unacknowledged"]})
+    journal = status["journal"]
+    metric("journal_bytes", "gauge", "Size of the journal.", {"": journal["bytes"]})
+    metric("held_bytes", "gauge", "On its way to the journal.", {"": journal["held_bytes"]})
+    lines.append("# HELP causalcast_log_fsync_seconds What writing and syncing a group took.")
+    lines.append("# TYPE causalcast_log_fsync_seconds summary")
+    lines.append(f"causalcast_log_fsync_seconds_sum{{{node}}} {journal['sync_seconds']}")
+    lines.append(f"causalcast_log_fsync_seconds_count{{{node}}} {journal['syncs']}")
     metric(
         "link_trouble_total",
         "counter",

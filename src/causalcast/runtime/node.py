@@ -14,18 +14,40 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
+from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
 from causalcast.runtime.events import Event
 from causalcast.runtime.host import Host
 from causalcast.runtime.metrics import exposition
+from causalcast.runtime.metrics_server import MetricsServer
 from causalcast.runtime.node_config import NodeConfig
+
+Since = Literal["now", "kept"]
+SINCE: Final = ("now", "kept")
 
 # An application that finds something waiting every time lets the links have their turn after this.
 MESSAGES_PER_TURN: Final = 64
+
+
+def check_since(since: str, spec: ProtocolSpec, group: str) -> None:
+    """Raise unless a late member of `group` can get what `since` asks for."""
+    if since not in SINCE:
+        raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
+    if not spec.late_members:
+        raise NodeError(
+            f"{spec.name} leads messages to the members of the start only, so nobody can join "
+            f"{group!r} later; let the node be a member from the beginning ([groups])"
+        )
+    if since == "kept" and "kept" not in spec.offers:
+        raise NodeError(
+            f"{spec.name} keeps nothing for late members, so nobody can join {group!r} with "
+            "since='kept'; join with since='now', or let the node be a member from the "
+            "beginning ([groups])"
+        )
 
 
 class ReceivedMessage:
@@ -50,13 +72,16 @@ class ReceivedMessage:
         """Which of its origin's publications it is."""
         return number_of(self.id)
 
-    async def ack(self) -> None:
+    async def ack(self, durable: bool = False) -> None:
         """Say that it is handled: after a restart it is not handed over again.
 
         The mark is written with the next entries of the journal, within 50 ms. A crash before
-        that hands the message over once more.
+        that hands the message over once more; with `durable` this returns when the mark is on
+        disk, and no crash does that any more.
         """
-        self._host.acknowledge(self.id)
+        marking = self._host.acknowledge(self.id)
+        if durable and marking is not None:
+            await asyncio.shield(marking)  # others wait for the same one
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
@@ -101,15 +126,17 @@ class Group:
     the group only if entering had joined it.
     """
 
-    def __init__(self, host: Host, name: str, group: GroupId) -> None:
+    def __init__(self, host: Host, name: str, group: GroupId, since: Since = "now") -> None:
         self.name = name
         self._host = host
         self._group = group
+        self._since = since
         self._joined = False
         self._taken = 0  # since the last pause
 
     async def __aenter__(self) -> "Group":
         if self._group not in self._host.stack.groups:
+            self.check_joinable()
             self._host.join_group(self._group)
             self._joined = True
         return self
@@ -123,6 +150,11 @@ class Group:
         if self._joined and not self._host.stopped.is_set():
             self._host.leave_group(self._group)
         self._joined = False
+
+    def check_joinable(self) -> None:
+        """Raise if the node is no member, and cannot become one as asked."""
+        if self._group not in self._host.stack.groups:
+            check_since(self._since, self._host.config.blueprint.protocol, self.name)
 
     async def publish(self, body: bytes) -> Receipt:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
@@ -177,6 +209,7 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self._host: Host | None = None
+        self._metrics: MetricsServer | None = None
 
     @property
     def id(self) -> NodeId:
@@ -202,9 +235,18 @@ class Node:
         host = Host(self.config)
         await host.start()
         self._host = host
+        if self.config.metrics is not None:
+            self._metrics = MetricsServer(self.config.metrics, self.metrics)
+            try:
+                await self._metrics.start()
+            except NodeError:
+                await host.stop()
+                raise
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""
+        if self._metrics is not None:
+            self._metrics.close()
         if self._host is not None:
             await self._host.stop()
 
@@ -215,15 +257,22 @@ class Node:
         if host.failure is not None:
             raise host.failure
 
-    def group(self, name: str) -> Group:
-        """A handle on a group; joins it when its context is entered, unless a member."""
+    def group(self, name: str, since: Since = "now") -> Group:
+        """A handle on a group; joins it when its context is entered, unless a member.
+
+        `since` says what a node gets that joins late: what comes from "now" on, or before that
+        also what the others have "kept", where the protocol offers it. A member goes on where
+        it was, whatever is said here.
+        """
         host = self._running()
+        if since not in SINCE:
+            raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
         try:
             group = self.config.blueprint.groups.id_of(name)
         except KeyError:
             known = ", ".join(self.config.blueprint.groups.names)
             raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
-        return Group(host, name, group)
+        return Group(host, name, group, since)
 
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a message that is held here waits for; empty if it is not held."""
@@ -280,6 +329,7 @@ class Node:
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
             "waiting": host.inbox.waiting_count(),
             "unacknowledged": len(host.inbox.unacknowledged),
+            "journal": host.journal_numbers(),
             "trouble": host.link_counts(),
             "conditions": host.conditions(),
             "notes": dict(host.notes),

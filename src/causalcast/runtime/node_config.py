@@ -3,7 +3,7 @@
 [node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
 [cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path, durable             [trace] path, level               [limits]
+[storage] path, durable             [trace] path, level               [limits]  [metrics] listen
 [security] tls, identity, authority, sign                              [rights.GROUP] publish, …
 [udp] cluster_key                   (with [node] transport = "udp")
 
@@ -41,7 +41,9 @@ SHORTEST_KEY: Final = 32  # bytes
 EVENT_LOOPS: Final = ("asyncio", "uvloop")
 
 # Detectors that can tell something in a real network; `perfect` is for simulations.
-DETECTORS: Final = ("link_loss", "heartbeat")
+DETECTORS: Final = ("link_loss", "heartbeat", "adaptive_heartbeat")
+# A link over TCP to a node that hangs, or that was cut off, can stay up for hours.
+DEFAULT_DETECTOR: Final = "adaptive_heartbeat"
 
 
 @dataclass
@@ -84,6 +86,7 @@ class NodeConfig:
     trace: Path | None
     trace_level: str
     limits: Limits = field(default_factory=Limits)
+    metrics: Address | None = None  # where numbers are served
     event_loop: str = "asyncio"  # which one a node's process runs on
     durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     security: Security = field(default_factory=Security)
@@ -134,6 +137,10 @@ class NodeConfig:
     def control_name(self) -> str:
         """What its control socket is called after: the id, unless that is new in every life."""
         return NEW if self.always_new else str(self.node)
+
+    def protocol_as_kept(self) -> str:
+        """What a journal says it belongs to: one that keeps nothing is not gone on with."""
+        return self.blueprint.protocol.name + ("" if self.durable else ", in memory")
 
     def is_changing(self) -> bool:
         """Whether nodes come and go, so that nobody knows all of them."""
@@ -208,6 +215,11 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         storage = storage / f"life-{me}"
     storage_table.finish()
     limits = _limits(table.table("limits"))
+    metrics_table = table.table("metrics")
+    metrics = None
+    if metrics_table.has("listen"):
+        metrics = _address(metrics_table, "listen", metrics_table.text("listen"))
+    metrics_table.finish()
     rights = Rights.read(table.table("rights"), groups)
     rights.check_members(groups, table.where)
     table.finish()
@@ -225,6 +237,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         trace=trace,
         trace_level=level,
         limits=limits,
+        metrics=metrics,
         durable=durable,
         event_loop=event_loop,
         security=security,
@@ -422,7 +435,7 @@ def _blueprint(
     name = protocol_table.text("name")
     protocol = find_protocol(str(folder / name) if name.endswith(".py") else name)
     detector_table = table.table("detector")
-    detector = find_detector(detector_table.text("kind", "link_loss", DETECTORS))
+    detector = find_detector(detector_table.text("kind", DEFAULT_DETECTOR, DETECTORS))
     return Blueprint(
         protocol,
         _settings(protocol_table, protocol, "protocol"),

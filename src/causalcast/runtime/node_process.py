@@ -9,15 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from causalcast.errors import ConfigError
-from causalcast.runtime.control import ControlServer
-from causalcast.runtime.control_client import Answer
+from causalcast.runtime.control import ControlServer, ProgramRequest
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
 
 log = logging.getLogger(__name__)
 
 Program = Callable[[Node], Awaitable[None]]
-Requests = Mapping[str, Callable[[Answer], Answer]]
+Requests = Mapping[str, ProgramRequest]
 
 
 def run_node(

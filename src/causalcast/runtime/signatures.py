@@ -41,7 +41,9 @@ class Signatures:
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
         self._holders: dict[bytes, tuple[Passport, Ed25519PublicKey]] = {}
-        self._good: dict[int, bytes] = {}  # publication to a digest of its signed body
+        # Digests of the signed body, and of the application's body in it. A certificate can be
+        # written in more than one way, so a relay can make the first differ and not the second.
+        self._good: dict[int, tuple[bytes, bytes]] = {}
 
     def sign(self, message: MessageId, group: GroupId, body: bytes) -> bytes:
         """The body as it travels."""
@@ -52,9 +54,9 @@ class Signatures:
 
     def check(self, publication: Publication) -> None:
         """WireError unless its origin signed it, and signed nothing else under that number."""
-        digest = hashlib.blake2b(publication.body, digest_size=16).digest()
+        whole = _digest(publication.body)
         known = self._good.get(publication.id)
-        if known == digest:
+        if known is not None and known[0] == whole:
             return
         signature, certificate, body = _parts(publication.body)
         passport, key = self._holder(certificate)
@@ -65,11 +67,12 @@ class Signatures:
             key.verify(signature, self._signed(publication.id, publication.group, body))
         except InvalidSignature:
             raise WireError(f"a publication of node {origin} that it did not sign") from None
-        if known is not None:
+        content = _digest(body)
+        if known is not None and known[1] != content:
             raise WireError(f"node {origin} signed two publications under one number")
-        if len(self._good) >= MOST_REMEMBERED:
+        if known is None and len(self._good) >= MOST_REMEMBERED:
             del self._good[next(iter(self._good))]
-        self._good[publication.id] = digest
+        self._good[publication.id] = whole, content
 
     def _holder(self, der: bytes) -> tuple[Passport, Ed25519PublicKey]:
         holder = self._holders.get(der)
@@ -97,6 +100,10 @@ class Signatures:
 def body_in(signed: bytes) -> bytes:
     """The application's body in a signed one."""
     return _parts(signed)[2]
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _parts(signed: bytes) -> tuple[bytes, bytes, bytes]:

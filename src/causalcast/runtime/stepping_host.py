@@ -15,7 +15,6 @@ import asyncio
 import collections
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from causalcast.core.duration import SECOND
@@ -40,14 +39,15 @@ from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError
-from causalcast.runtime import durable_entry
+from causalcast.runtime import durable_entry, wall_clock
 from causalcast.runtime.address_book import AddressBook
 from causalcast.runtime.durable_entry import NO_GROUP, Step, count
 from causalcast.runtime.events import Event, Events
 from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.introductions import Addresses
-from causalcast.runtime.journal import Journal, Place
+from causalcast.runtime.journal import Journal
+from causalcast.runtime.journal_frames import Place
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DELIVER,
@@ -98,7 +98,7 @@ class SteppingHost(World):
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
         self.delivered_in: dict[int, int] = {}  # per group, over all lives
-        self._wall_offset = _wall_clock_us() - self._monotonic_us()
+        self._wall_offset = wall_clock.now_us() - self._monotonic_us()
         self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
         self._turn_planned = False
         # The step that is under way.
@@ -486,7 +486,3 @@ class SteppingHost(World):
 
     def _monotonic_us(self) -> int:
         return int(self.loop.time() * SECOND)
-
-
-def _wall_clock_us() -> int:
-    return int(datetime.now(UTC).timestamp() * SECOND)

@@ -87,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self.messages_out: list[bytes] = []  # of this turn, behind the frames
         self._frames_out: list[bytes] = []
         self._rests = False
+        self._rests_until = 0.0
         self._patience: asyncio.TimerHandle | None = None
 
     # What asyncio calls
@@ -175,14 +176,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def rest(self, seconds: float) -> None:
         """Read nothing for a while: the peer sends too much of something."""
-        self._links.counts["slowed_down"] += 1
-        self._rests = True
-        self.read_on()
-        self._links.loop.call_later(seconds, self._go_on)
+        self._rests_until = self._links.loop.time() + seconds
+        if not self._rests:  # several messages of one read may ask for it
+            self._links.counts["slowed_down"] += 1
+            self._rests = True
+            self.read_on()
+            self._links.loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        self._rests = False
-        self.read_on()
+        left = self._rests_until - self._links.loop.time()
+        if left > 0.001:
+            self._links.loop.call_later(left, self._go_on)
+        else:
+            self._rests = False
+            self.read_on()
 
     def is_stranger(self) -> bool:
         """Whether it has not said yet who it is."""

@@ -11,7 +11,8 @@
         cluster.settle()
         cluster.check()
 
-`Cluster` is a cluster under virtual time with faults; `Stage` plays transcripts, message by
+`Cluster` is a cluster under virtual time with faults; `Applications` runs asynchronous applications
+on it, as they will run on real nodes; `Stage` plays transcripts, message by
 message; `conformance` has the tests every protocol must pass, from its SPEC. pytest finds the
 fixture `causal_cluster` by itself.
 """
@@ -19,10 +20,11 @@ fixture `causal_cluster` by itself.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from causalcast.testing.applications import Applications, VirtualNode
     from causalcast.testing.cluster import Cluster
     from causalcast.testing.stage import Stage, play
 
-__all__ = ["Cluster", "Stage", "play"]
+__all__ = ["Applications", "Cluster", "Stage", "VirtualNode", "play"]
 
 
 def __getattr__(name: str) -> Any:
@@ -31,6 +33,10 @@ def __getattr__(name: str) -> Any:
         from causalcast.testing import cluster
 
         return cluster.Cluster
+    if name in ("Applications", "VirtualNode"):
+        from causalcast.testing import applications
+
+        return getattr(applications, name)
     if name in ("Stage", "play"):
         from causalcast.testing import stage
 

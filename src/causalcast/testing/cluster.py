@@ -7,8 +7,9 @@ milliseconds and gives the same result every time.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from causalcast.core.ids import GroupId, MessageId, NodeId
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
+from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
@@ -61,19 +62,44 @@ class Cluster:
         ]
         text = toml_text({"protocol": protocol, "until_ms": 0, "seed": seed}, tables)
         self._run = ScenarioRun(Scenario(text, "cluster"), "full")
-        self._world = self._run.simulation
+        self._world = self.world = self._run.simulation
+        self.protocol = self._run.scenario.blueprint.protocol
         self._groups = self._run.scenario.blueprint.groups
         self._deliveries: list[list[Publication]] = [[] for _ in range(nodes)]
+        self._published: dict[tuple[int, int], GroupId] = {}  # by node and number
         self._react: Callable[[int, Publication], None] | None = None
         self._world.listener = self._on_delivery
 
     # What an application does
 
+    def group_id(self, name: str) -> GroupId:
+        """The number of a group; NodeError if there is none of that name."""
+        try:
+            return self._groups.id_of(name)
+        except KeyError:
+            known = ", ".join(self._groups.names)
+            raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
+
+    def groups_of(self, node: int) -> list[GroupId]:
+        """The groups that a node is a member of now."""
+        return list(self._world.nodes[node].groups)
+
+    def counts_of(self, node: int) -> dict[str, dict[str, int]]:
+        """How much was published and delivered at a node, per group; as `Node.status` has it."""
+        names = self._groups.names
+        delivered = {name: len(self.delivered(node, name)) for name in names}
+        durable = self._world.nodes[node].disk.published
+        groups = [self._published.get((node, number)) for number in range(1, durable + 1)]
+        published = {name: groups.count(self.group_id(name)) for name in names}
+        return {"published": published, "delivered": delivered}
+
     def publish(self, node: int, body: bytes, group: str | None = None) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
         target = GroupId(0) if group is None else self._groups.id_of(group)
         assert self._world.publish(NodeId(node), target, body), f"node {node} is down"
-        return MessageId(node << 32 | self._world.nodes[node].published)
+        number = self._world.nodes[node].published
+        self._published[node, number] = target  # a crash may take it back; the number comes again
+        return message_id(NodeId(node), number)
 
     def on_delivery(self, react: Callable[[int, Publication], None]) -> None:
         """Call `react(node, publication)` after each delivery; it may publish."""
@@ -84,6 +110,10 @@ class Cluster:
         wanted = None if group is None else self._groups.id_of(group)
         found = self._deliveries[node]
         return [entry.body for entry in found if wanted is None or entry.group == wanted]
+
+    def publications(self, node: int) -> list[Publication]:
+        """What was delivered at `node` so far, in order, with ids and groups."""
+        return list(self._deliveries[node])
 
     def explain(self, node: int, message: MessageId) -> list[MessageId]:
         """What a message that is held at `node` waits for."""
@@ -172,7 +202,7 @@ class Cluster:
     def check(self) -> None:
         """Fail unless everything that the protocol promises was kept."""
         found = self.judgement()
-        promised = self._run.scenario.blueprint.protocol.guarantees
+        promised = self.protocol.guarantees
         names = [WEAKER_FORMS.get(guarantee, guarantee) for guarantee in promised]
         broken = [violation for name in names for violation in found.violations[name]]
         assert not broken, f"{len(broken)} violations; first: {broken[0]}"

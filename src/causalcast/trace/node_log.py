@@ -92,6 +92,7 @@ class NodeLog:
         self.ended_well = found.ended_well()  # the life before this one
         self.last_us = found.last_us()  # of that life
         self._rows: list[Row] = []
+        self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.ftruncate(self._fd, found.whole_bytes)
 
@@ -118,7 +119,10 @@ class NodeLog:
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        _write_all(self._fd, _frame(msgspec.msgpack.encode((sequence, self.next_pos, rows))))
+        try:
+            _write_all(self._fd, _frame(msgspec.msgpack.encode((sequence, self.next_pos, rows))))
+        except OSError as error:
+            raise TraceError(f"{self._path}: cannot be written ({error.strerror})") from None
         self.sequence = sequence
         self.next_pos += len(rows)
 

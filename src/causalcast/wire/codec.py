@@ -6,7 +6,7 @@ class, they cost a third of a loop over `getattr`.
 
 On the wire a message is an array: its index in the node's list of messages (layer by layer, in
 the order of the SPECs), then its fields. A message id is two fields, its origin and its number; a
-publication is four: origin, number, group, body.
+publication is four: origin, number, group, body. A large clock is packed (`packed_clock.py`).
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, Nod
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import WireError
 from causalcast.wire.framing import LENGTH_BYTES, MANY
+from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 
 WIRE_VERSION: Final = 2
 DEFAULT_MAX_BODY: Final = 1 << 20
@@ -172,7 +173,13 @@ class Codec:
         struct = msgspec.defstruct(
             f"Wire{index}", slots, tag=index, array_like=True, forbid_unknown_fields=True
         )
-        scope: dict[str, Any] = {"make": message_class, "Publication": Publication, "codec": self}
+        scope: dict[str, Any] = {
+            "make": message_class,
+            "Publication": Publication,
+            "codec": self,
+            "packed_clock": packed_clock,
+            "unpacked_clock": unpacked_clock,
+        }
         to_tuple = ", ".join([str(index), *(part for field in fields for part in field.out)])
         arguments = ", ".join(field.back for field in fields)
         carried = " + ".join(field.publications for field in fields if field.publications)
@@ -243,13 +250,16 @@ class _Field:
             self.out = [f"[(p.id >> 32, p.id & {NUMBER_MASK}, p.group, p.body) for p in m.{name}]"]
             self.back = f"[Publication(o << 32 | n, g, b) for o, n, g, b in s.{name}]"
             self.publications = f"m.{name}"
+        elif kind == _CLOCK:
+            self.slots = [(name, _checked(kind) | bytes)]
+            self.out = [f"packed_clock(m.{name})"]
+            self.back = f"unpacked_clock(s.{name})"
+            self.clocks = f"[len(m.{name})]"
         else:
             self.slots = [(name, _checked(kind))]
             self.out = [f"m.{name}"]
             self.back = f"s.{name}"
-            if kind == _CLOCK:
-                self.clocks = f"[len(m.{name})]"
-            elif get_origin(kind) is dict and get_args(kind)[1] == _CLOCK:
+            if get_origin(kind) is dict and get_args(kind)[1] == _CLOCK:
                 self.clocks = f"[sum(map(len, m.{name}.values()))]"  # one per group, say
             if kind is NodeId:
                 self.nodes = f"[m.{name}]"

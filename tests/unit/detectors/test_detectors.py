@@ -2,6 +2,7 @@
 
 import pytest
 
+from causalcast.detectors.adaptive_heartbeat import Rhythm
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
 
@@ -29,6 +30,7 @@ def beliefs(detector: str, fault: str) -> list[tuple[str, int, int]]:
 CRASH = 'kind = "crash"\nnode = 2'
 LOUD_CUT = 'kind = "cut"\nlink = [1, 2]\nloud = true'
 SILENT_CUT = 'kind = "cut"\nlink = [1, 2]'
+ADAPTIVE = 'kind = "adaptive_heartbeat"\ninterval = 100\nleast = 250'
 BEATS = 'kind = "heartbeat"\ninterval = 100\ntimeout = 350'
 
 
@@ -51,6 +53,55 @@ def test_heartbeat_hears_silence_and_takes_it_back() -> None:
     assert sorted(told[2:]) == [("trust", 1, 2), ("trust", 2, 1)]
 
 
-@pytest.mark.parametrize("detector", ['kind = "link_loss"', 'kind = "perfect"', BEATS])
+def test_an_adaptive_heartbeat_hears_silence_and_takes_it_back() -> None:
+    healing = SILENT_CUT + '\n[[fault]]\nat_ms = 2000\nkind = "heal"'
+    told = beliefs(ADAPTIVE, healing)
+    assert sorted(told[:2]) == [("suspect", 1, 2), ("suspect", 2, 1)]
+    assert sorted(told[2:]) == [("trust", 1, 2), ("trust", 2, 1)]
+
+
+def test_whoever_stood_still_suspects_nobody_for_it() -> None:
+    """Node 1 is paused for longer than any timeout: others suspect it, and it suspects no one."""
+    pause = 'kind = "pause"\nnode = 1\n[[fault]]\nat_ms = 2500\nkind = "resume"\nnode = 1'
+    told = beliefs(ADAPTIVE, pause)
+    assert sorted(told) == [("suspect", 0, 1), ("suspect", 2, 1), ("trust", 0, 1), ("trust", 2, 1)]
+
+
+def test_timeouts_follow_the_rhythm_of_a_neighbour_and_its_wrong_suspicions() -> None:
+    """What a fixed timeout of the same size suspects again and again is learnt here."""
+    rhythm = Rhythm(0, 100)
+    for number in range(1, 51):
+        rhythm.beat(100 * number)
+    regular = rhythm.timeout(1)
+    assert 100 <= regular < 130
+    now = rhythm.last
+    for number in range(50):
+        now += 20 if number % 2 else 180
+        rhythm.beat(now)
+    assert 300 < rhythm.timeout(1) < 600
+    assert rhythm.timeout(5000) == 5000
+    rhythm.patience = 4
+    assert rhythm.timeout(5000) == 20000
+
+
+def test_wrong_suspicions_make_patient() -> None:
+    """Node 1 stands still for a second, again and again: it is suspected ever more seldom."""
+    pauses = "\n".join(
+        f'[[fault]]\nat_ms = {at}\nkind = "pause"\nnode = 1\n'
+        f'[[fault]]\nat_ms = {at + 500}\nkind = "resume"\nnode = 1'
+        for at in range(1600, 4000, 600)
+    )
+    fault = (
+        f'kind = "pause"\nnode = 1\n[[fault]]\nat_ms = 1500\nkind = "resume"\nnode = 1\n{pauses}'
+    )
+
+    def suspicions(detector: str) -> int:
+        return beliefs(detector, fault).count(("suspect", 0, 1))
+
+    assert suspicions('kind = "heartbeat"\ninterval = 100\ntimeout = 250') >= 4
+    assert 1 <= suspicions(ADAPTIVE) <= 2
+
+
+@pytest.mark.parametrize("detector", ['kind = "link_loss"', 'kind = "perfect"', BEATS, ADAPTIVE])
 def test_nobody_is_suspected_without_a_fault(detector: str) -> None:
     assert beliefs(detector, 'kind = "delay"\nlink = [0, 1]\nextra_ms = 20') == []

@@ -51,3 +51,41 @@ def test_what_a_neighbour_has_already_is_neither_sent_nor_repeated() -> None:
     out.now += 10_000_000
     sending.on_timer(REPEAT, RIGHT, out)
     assert [e.to for e in out.effects if isinstance(e, Send)] == []
+
+
+def repeated(sending: ReliableSending, after: int, out: Outbox) -> int:
+    """How many copies leave for the right one when its timer runs out."""
+    out.now += after
+    out.effects.clear()
+    sending.on_timer(REPEAT, RIGHT, out)
+    return sum(isinstance(effect, Send) for effect in out.effects)
+
+
+def test_on_links_that_lose_nothing_a_late_answer_is_waited_for() -> None:
+    """Its last acknowledgement took 0.3 s, so four times that is waited, and then twice as long;
+    where links lose messages the option alone counts."""
+    counts = []
+    for lose_nothing in (True, False):
+        out = Outbox()
+        out.links_lose_nothing = lose_nothing
+        sending = line_of_three(out)
+        for peer in (LEFT, RIGHT):
+            sending.on_message(peer, Have({}, [], True, False), out)
+        sending.accept(stamped(1), LEFT, out)
+        out.now += 300_000
+        sending.on_message(RIGHT, Have({ORIGIN: 1}, [], False, False), out)
+        sending.accept(stamped(2), LEFT, out)
+        waits = (300_000, 890_000, 20_000, 1_200_000, 1_190_000, 20_000)
+        counts.append([repeated(sending, wait, out) for wait in waits])
+    assert counts == [[0, 0, 1, 0, 0, 1], [1, 1, 0, 1, 1, 0]]
+
+
+def test_a_congested_link_gets_no_repetitions() -> None:
+    out = Outbox()
+    sending = line_of_three(out)
+    sending.on_message(RIGHT, Have({}, [], True, False), out)
+    sending.accept(stamped(1), LEFT, out)
+    out.congested = {RIGHT: None}
+    assert repeated(sending, 300_000, out) == 0
+    out.congested = {}
+    assert repeated(sending, 300_000, out) == 1

@@ -6,7 +6,7 @@ from typing import Any
 try:
     from numba import njit
 
-    compiled: Any = njit(cache=True)
+    compiled: Any = njit(cache=True, nogil=True)
 except ImportError:
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,6 +42,13 @@ def dense_numbers(
 
 
 @compiled  # type: ignore[untyped-decorator,unused-ignore]
+def add_to_set(words: Any, publications: Any) -> None:
+    """Add publications to a set that is kept as words."""
+    for m in publications:
+        words[m >> 6] |= _ONE << np.int64(m & 63)
+
+
+@compiled  # type: ignore[untyped-decorator,unused-ignore]
 def scan_log(
     kind: Any, dense: Any, group: Any, own: int, origin: Any, group_of: Any,
     offsets: Any, words: Any, masks: Any, owed: Any, has: Any, seen: Any,

@@ -1,0 +1,391 @@
+"""Faults on real processes, round after round, and the judgement over each round.
+
+A round is a new cluster. While its applications publish, nodes are killed and come back, stand
+still, have their clocks shifted and their disks filled, and the network between them is cut or
+loses, doubles, delays and reorders packets. Then everything is mended, everybody gets everything,
+and the histories are judged: by the pipeline from the traces, and by the ledgers of applications.
+"""
+
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from causalcast.chaos.chaos_cluster import ChaosCluster
+from causalcast.chaos.chaos_plan import NETWORK_FAULTS, ChaosPlan
+from causalcast.chaos.ledger import hold_against, read_ledger
+from causalcast.chaos.packet_network import PacketNetwork
+from causalcast.errors import ConfigError, NodeError
+from causalcast.pipeline.check_run import check_folder
+from causalcast.pipeline.verdict import OK, verdict_of
+from causalcast.registry import find_protocol
+from causalcast.runtime.local_cluster import ClusterPlan
+from causalcast.runtime.node_config import CHANGING, NodeConfig
+from causalcast.trace.gather import gather
+
+LEAST_SETTLED: Final = 3  # nodes that have found their place, before another one is killed
+KILLS_PER_ROUND: Final = 40
+STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
+OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
+GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
+
+
+@dataclass
+class Round:
+    """What one round was, and what is wrong with it."""
+
+    folder: Path
+    kills: int
+    publications: int
+    deliveries: int
+    acknowledged: int
+    wrong: list[str]
+
+
+@dataclass
+class Outcome:
+    """All rounds."""
+
+    rounds: list[Round] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)  # faults, and why
+    inert: list[str] = field(default_factory=list)  # faults that never fired
+    seconds: float = 0.0
+
+    @property
+    def wrong(self) -> list[str]:
+        """Everything that is wrong anywhere."""
+        wrong = [f"{one.folder}: {line}" for one in self.rounds for line in one.wrong]
+        if self.fired["kill"] >= KILLS_PER_ROUND:  # less is a quick look, and need not see all
+            wrong += [f"the fault {fault!r} never fired" for fault in self.inert]
+        return wrong
+
+    def to_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "ok": not self.wrong,
+            "rounds": len(self.rounds),
+            "kills": self.fired["kill"],
+            "publications": sum(one.publications for one in self.rounds),
+            "deliveries": sum(one.deliveries for one in self.rounds),
+            "acknowledged": sum(one.acknowledged for one in self.rounds),
+            "fired": dict(self.fired),
+            "left_out": self.left_out,
+            "never_fired": self.inert,
+            "wrong": self.wrong,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> Outcome:
+    """Rounds until enough nodes were killed. Raises ConfigError where nothing can be run."""
+    outcome = Outcome()
+    began = time.monotonic()
+    faults = list(plan.faults)
+    if any(fault in NETWORK_FAULTS for fault in faults):
+        objection = PacketNetwork.objection()
+        if objection:
+            outcome.left_out = {f: objection for f in faults if f in NETWORK_FAULTS}
+            faults = [fault for fault in faults if fault not in NETWORK_FAULTS]
+    plan.overlay = plan.overlay or _fitting_overlay(plan, folder)
+    left = plan.kills
+    while left > 0:
+        number = len(outcome.rounds) + 1
+        kills = min(left, KILLS_PER_ROUND)
+        story = _Story(plan, faults, folder / f"round-{number}", plan.seed + number)
+        round_ = story.play(kills)
+        outcome.rounds.append(round_)
+        outcome.fired += story.fired
+        left -= kills
+        found = f"{len(round_.wrong)} things are wrong" if round_.wrong else "nothing is wrong"
+        tell(
+            f"round {number}: {round_.kills} kills, {round_.publications} publications, "
+            f"{round_.deliveries} deliveries; {found}"
+        )
+    outcome.seconds = time.monotonic() - began
+    outcome.inert = [fault for fault in faults if not outcome.fired[fault]]
+    return outcome
+
+
+class _Story:
+    """One round."""
+
+    def __init__(self, plan: ChaosPlan, faults: list[str], folder: Path, seed: int) -> None:
+        self.fired: Counter[str] = Counter()
+        self._plan = plan
+        self._faults = [fault for fault in faults if fault != "kill"]
+        self._deck: list[str] = []  # faults of which none comes again before all have come
+        self._folder = folder
+        self._dice = random.Random(seed)
+        self._resumes = find_protocol(plan.protocol).restart == "resume"
+        network = None
+        if any(fault in NETWORK_FAULTS for fault in faults):
+            network = PacketNetwork(seed)
+        self._network = network
+        cluster_plan = _cluster_plan(plan)
+        self._cluster = ChaosCluster(folder / "nodes", cluster_plan, network)
+        self._down: list[int] = []
+        self._paused: dict[int, float] = {}  # until when
+        self._filled: dict[int, float] = {}
+        self._disturbed_until = 0.0
+        self._wrong: list[str] = []
+
+    def play(self, kills: int) -> Round:
+        """The whole round."""
+        try:
+            self._cluster.start_all()
+            self._disturb(kills)
+            self._mend()
+            self._wait_for_rest()
+        except NodeError as error:
+            self._wrong.append(str(error))
+        finally:
+            for node in [*self._paused]:
+                self._resume(node)
+            stubborn = self._cluster.stop_all()
+            if self._network is not None:
+                self.fired += self._network.fired
+                self._network.close()
+        self._wrong += [f"node {node} did not stop in good order" for node in stubborn]
+        return self._judged()
+
+    # Faults
+
+    def _disturb(self, kills: int) -> None:
+        while self.fired["kill"] < kills:
+            time.sleep(self._dice.uniform(0.05, 0.4))
+            self._end_what_is_over()
+            self._look_for_the_fallen()
+            if self._down and (len(self._down) > 1 or self._dice.random() < 0.5):
+                self._bring_back()
+            if self._dice.random() < 0.45 and self._faults:
+                self._strike(self._next_fault())
+            else:
+                self._kill()
+
+    def _next_fault(self) -> str:
+        if not self._deck:
+            self._deck = list(self._faults)
+            self._dice.shuffle(self._deck)
+        return self._deck.pop()
+
+    def _kill(self) -> None:
+        up = self._up()
+        if len(up) >= len(self._alive()) - 1 and len(up) > 2 and self._can_spare_one(up):
+            node = self._dice.choice(up)
+            self._cluster.kill(node)
+            self._down.append(node)
+            self.fired["kill"] += 1
+
+    def _can_spare_one(self, up: list[int]) -> bool:
+        """Whether the cluster outlives it: newcomers are let in by those that are in already."""
+        if self._resumes:
+            return True
+        settled = 0
+        for node in up:
+            with contextlib.suppress(NodeError):  # it has not begun to answer
+                settled += self._cluster.ask(node, "status")["takes_part"]
+        return settled >= LEAST_SETTLED
+
+    def _strike(self, fault: str) -> None:
+        up = self._up()
+        if not up:
+            return
+        node = self._dice.choice(up)
+        now = time.monotonic()
+        network = self._network
+        if fault == "pause":
+            self._cluster.pause(node)
+            self._paused[node] = now + self._dice.uniform(0.2, 2.5)
+            self.fired["pause"] += 1
+        elif fault == "clock":
+            with contextlib.suppress(NodeError):  # it is about to start
+                seconds = self._dice.choice([-1.0, 30.0, 3600.0, 86400.0])
+                self._cluster.ask(node, "jump", seconds=seconds)
+                self.fired["clock"] += 1
+        elif fault == "disk" and len(self._up()) > 3:
+            self._cluster.fill_disk(node)
+            self._filled[node] = now + 3.0
+        elif network is not None and now > self._disturbed_until:
+            self._disturb_network(network, fault)
+            self._disturbed_until = now + self._dice.uniform(0.5, 2.0)
+            self.fired[fault] += 1
+
+    def _disturb_network(self, network: PacketNetwork, fault: str) -> None:
+        if fault == "partition":
+            ids = list(self._alive())
+            self._dice.shuffle(ids)
+            half = self._dice.randrange(1, len(ids))
+            network.cut(ids[:half], ids[half:])
+        elif fault == "loss":
+            network.loss = self._dice.choice([0.02, 0.1, 0.3])
+        elif fault == "duplication":
+            network.duplication = self._dice.choice([0.05, 0.5])
+        elif fault == "reordering":
+            network.reordering = self._dice.choice([0.05, 0.3])
+        elif fault == "delay":
+            network.delay = self._dice.choice([0.02, 0.2])
+
+    def _end_what_is_over(self) -> None:
+        now = time.monotonic()
+        for node, until in [*self._paused.items()]:
+            if now > until:
+                self._resume(node)
+        for node, until in [*self._filled.items()]:
+            if now > until:
+                del self._filled[node]
+                self._cluster.free_disk(node)
+        if self._network is not None and now > self._disturbed_until:
+            self._network.heal()
+
+    def _look_for_the_fallen(self) -> None:
+        """Nodes that ended without being killed: a full disk is the one good reason."""
+        for node in self._alive():
+            if node in self._down or self._cluster.is_running(node):
+                continue
+            self._down.append(node)
+            log = (self._cluster.folder_of(node) / "node.log").read_text(errors="replace")
+            if node in self._filled and "(File too large)" in log:
+                del self._filled[node]
+                self.fired["disk"] += 1
+            else:
+                self._wrong.append(f"node {node} ended: {self._cluster.last_words(node)}")
+
+    def _resume(self, node: int) -> None:
+        del self._paused[node]
+        if self._cluster.is_running(node):
+            self._cluster.resume(node)
+
+    def _bring_back(self) -> None:
+        node = self._down.pop(0)
+        if self._resumes:
+            self._cluster.start(node)  # and do not wait: it may be killed while it recovers
+        else:
+            self._cluster.begin_to_add(*self._running())
+
+    def _alive(self) -> list[int]:
+        """The nodes of the cluster; who keeps nothing and was killed never comes back."""
+        if self._resumes:
+            return self._cluster.ids
+        return [n for n in self._cluster.ids if n in self._down or self._cluster.is_running(n)]
+
+    def _up(self) -> list[int]:
+        return [
+            node
+            for node in self._cluster.ids
+            if self._cluster.is_running(node)
+            and node not in self._paused
+            and node not in self._filled
+        ]
+
+    # The end
+
+    def _mend(self) -> None:
+        if self._network is not None:
+            self._network.heal()
+        for node in [*self._paused]:
+            self._resume(node)
+        for node in self._filled:
+            self._cluster.free_disk(node)
+        time.sleep(0.2)  # whoever has met the end of its disk stops now
+        self._look_for_the_fallen()
+        while self._down:
+            self._bring_back()
+        self._cluster.wait_ready(*self._running())
+
+    def _running(self) -> list[int]:
+        return [node for node in self._cluster.ids if self._cluster.is_running(node)]
+
+    def _wait_for_rest(self) -> None:
+        """Publish nothing more, and wait until everybody has everything."""
+        for node in self._running():
+            self._cluster.ask(node, "be_quiet")
+        patience = self._plan.patience
+        deadline = time.monotonic() + patience
+        before: object = None
+        since = time.monotonic()
+        while time.monotonic() < deadline:
+            statuses = [self._cluster.ask(node, "status") for node in self._running()]
+            now = [(s["published"], s["delivered"], s["waiting"]) for s in statuses]
+            if now != before:
+                before, since = now, time.monotonic()
+            steady = time.monotonic() - since
+            if self._resumes and steady > STEADY_FOR / 8 and self._is_equal(statuses):
+                return
+            if not self._resumes and steady > STEADY_FOR:
+                return
+            time.sleep(0.1)
+        raise NodeError(f"{patience:.0f} s after the last fault somebody still lacks messages")
+
+    def _is_equal(self, statuses: list[dict[str, Any]]) -> bool:
+        published: Counter[str] = Counter()
+        for status in statuses:
+            published.update(status["published"])
+        return all(
+            status["waiting"] == 0 and status["delivered"].get(name, 0) == published[name]
+            for status in statuses
+            for name in status["groups"]
+        )
+
+    def _judged(self) -> Round:
+        run = gather([self._folder / "nodes"], self._folder / "run")
+        verdict = verdict_of(self._folder / "run", check_folder(self._folder / "run"))
+        if verdict.verdict != OK:
+            for result in verdict.results:
+                if result.counted and result.status != OK:
+                    self._wrong.append(
+                        f"{result.name}: {result.status}, {result.violations} violations"
+                    )
+        ledgers = {node: read_ledger(self._cluster.folder_of(node)) for node in self._cluster.ids}
+        at_end = self._cluster.ids if self._resumes else self._survivors(run)
+        self._wrong += hold_against(run, ledgers, at_end)
+        return Round(
+            self._folder,
+            self.fired["kill"],
+            verdict.counts.publications,
+            verdict.counts.deliveries,
+            sum(len(ledger.published) for ledger in ledgers.values()),
+            self._wrong,
+        )
+
+    def _survivors(self, run: Any) -> Iterator[int]:
+        """Where killed nodes never come back: who left in good order at the end."""
+        last: dict[int, str] = {}
+        columns = run.events.select(["node", "kind"]).to_pydict()
+        for node, kind in zip(*columns.values(), strict=True):
+            last[node] = kind
+        return (node for node, kind in last.items() if kind == "leave")
+
+
+def _cluster_plan(plan: ChaosPlan) -> ClusterPlan:
+    groups = GROUPS if plan.nodes == 5 and plan.overlay not in CHANGING else {}
+    return ClusterPlan(
+        nodes=plan.nodes,
+        protocol=plan.protocol,
+        options=plan.options,
+        overlay=plan.overlay,
+        groups=groups,
+        trace_level="deliveries",
+        name="chaos",
+    )
+
+
+def _fitting_overlay(plan: ChaosPlan, folder: Path) -> str:
+    """The first overlay that the protocol can run on."""
+    objections = []
+    # Who keeps nothing comes back as somebody new, and needs an overlay that takes it in.
+    resumes = find_protocol(plan.protocol).restart == "resume"
+    for overlay in OVERLAYS if resumes else CHANGING:
+        plan.overlay = overlay
+        trial = ChaosCluster(folder / f"trial-{overlay}", _cluster_plan(plan), None)
+        try:
+            NodeConfig.read(trial.config_of(1))
+        except ConfigError as error:
+            objections.append(str(error))
+        else:
+            return overlay
+    raise ConfigError(objections[0])

@@ -1,0 +1,74 @@
+"""Serves a node's numbers over HTTP, for Prometheus: `GET /metrics`, and nothing else.
+
+Whoever can reach the address can read the numbers, and do nothing more: requests are short, few at
+a time, and answered at once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from causalcast.errors import NodeError
+from causalcast.runtime.address_book import Address
+
+LONGEST_REQUEST: Final = 8 << 10
+MOST_AT_ONCE: Final = 16
+WITHIN: Final = 5.0  # seconds for a whole request
+
+
+class MetricsServer:
+    """Listens at one address; `numbers` makes the text."""
+
+    def __init__(self, address: Address, numbers: Callable[[], str]) -> None:
+        self._address = address
+        self._numbers = numbers
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        """Listen; NodeError where somebody else has the address."""
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, self._address.host, self._address.port, limit=LONGEST_REQUEST
+            )
+        except OSError as error:
+            raise NodeError(
+                f"cannot listen at {self._address} for [metrics]: {error.strerror}"
+            ) from None
+
+    def close(self) -> None:
+        """Listen no longer, and hang up."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= MOST_AT_ONCE:
+            writer.transport.abort()
+            return
+        self._open.add(writer)
+        try:
+            async with asyncio.timeout(WITHIN):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head.split(b"\r\n", 1)[0].split()))
+                await writer.drain()
+        except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+            pass  # whoever asked has gone, or asks for no page
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    def _answer(self, request: list[bytes]) -> bytes:
+        path = request[1].split(b"?")[0] if len(request) == 3 else b""
+        if path != b"/metrics":
+            return _page("404 Not Found", "text/plain", "the numbers are at /metrics\n")
+        if request[0] != b"GET":
+            return _page("405 Method Not Allowed", "text/plain", "only GET\n")
+        return _page("200 OK", "text/plain; version=0.0.4; charset=utf-8", self._numbers())
+
+
+def _page(status: str, kind: str, text: str) -> bytes:
+    body = text.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body

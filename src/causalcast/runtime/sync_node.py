@@ -1,0 +1,279 @@
+"""A node for programs without asyncio: the same node, in an event loop of a thread of its own.
+
+    with causalcast.open_sync("node.toml") as node, node.group("chat") as chat:
+        chat.publish(b"hello")
+        for message in chat.messages(timeout=5):
+            print(message.origin, message.payload)
+            message.ack()
+
+Calls may come from any thread, and return or raise what the asynchronous ones do. An interrupt
+(Ctrl-C) or a timeout while waiting loses nothing: what was taken meanwhile goes back to its place.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from causalcast.core.ids import MessageId, NodeId
+from causalcast.errors import CausalcastError, NodeError
+from causalcast.runtime.node import Group, Node, Receipt, ReceivedMessage, Since
+from causalcast.runtime.node_config import NodeConfig
+
+Result = TypeVar("Result")
+
+
+class SyncMessage:
+    """A message as the application gets it. It comes again after a restart until it is acked."""
+
+    __slots__ = ("_message", "_node", "group", "id", "payload")
+
+    def __init__(self, node: "SyncNode", message: ReceivedMessage) -> None:
+        self._node = node
+        self._message = message
+        self.id: MessageId = message.id
+        self.group = message.group
+        self.payload = message.payload
+
+    @property
+    def origin(self) -> NodeId:
+        """Who published it."""
+        return self._message.origin
+
+    @property
+    def number(self) -> int:
+        """Which of its origin's publications it is."""
+        return self._message.number
+
+    def ack(self) -> None:
+        """Say that it is handled: after a restart it is not handed over again.
+
+        Returns at once; the mark is written within 50 ms, or when the node is closed.
+        """
+        self._node.run_soon(self._message.ack)
+
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next, in this life too."""
+        self._node.call(self._message.give_back)
+
+    def __repr__(self) -> str:
+        return repr(self._message)
+
+
+class SyncReceipt:
+    """A publication that is durable at its origin."""
+
+    def __init__(self, node: "SyncNode", receipt: Receipt) -> None:
+        self._node = node
+        self._receipt = receipt
+        self.id: MessageId = receipt.id
+        self.group = receipt.group
+
+    def stable(self, timeout: float | None = None) -> None:
+        """Wait until every member has delivered it, where the protocol can tell."""
+        self._node.run(self._receipt.stable(timeout))
+
+    def __repr__(self) -> str:
+        return repr(self._receipt)
+
+
+class _Taking:
+    """Somebody in a thread waits for the next message, which the loop takes for him."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.message: ReceivedMessage | None = None
+        self.error: CausalcastError | None = None
+        self._lock = threading.Lock()
+        self._nobody_waits = False
+
+    async def take(self, group: Group) -> None:
+        """In the loop: get the next message, and put it back if nobody waits any more."""
+        try:
+            message = await anext(group)
+        except CausalcastError as error:
+            self.error = error
+            return
+        with self._lock:
+            if self._nobody_waits:
+                message.give_back()
+            else:
+                self.message = message
+
+    def give_up(self) -> ReceivedMessage | None:
+        """In the thread: wait no more. A message that came all the same is returned."""
+        with self._lock:
+            self._nobody_waits = True
+            return self.message
+
+
+class SyncGroup:
+    """A group as one node sees it: publish to it, and iterate over what it delivers."""
+
+    def __init__(self, node: "SyncNode", group: Group) -> None:
+        self.name = group.name
+        self._node = node
+        self._group = group
+
+    def __enter__(self) -> "SyncGroup":
+        self._node.run(self._group.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(NodeError):  # a node that has stopped is in no group
+            self._node.run(self._group.__aexit__(None, None, None))
+
+    def publish(self, body: bytes) -> SyncReceipt:
+        """Publish `body`; returns when it is durable here, and so will reach the others."""
+        return SyncReceipt(self._node, self._node.run(self._group.publish(body)))
+
+    def receive(self, timeout: float | None = None) -> SyncMessage | None:
+        """The next message; None if none has come after `timeout` seconds."""
+        taking = _Taking()
+        task = self._node.start(taking.take(self._group))
+        task.add_done_callback(lambda _: taking.over.set())  # also if it never began
+        try:
+            came = taking.over.wait(timeout)
+        except BaseException:  # an interrupt
+            late = taking.give_up()
+            task.cancel()
+            if late is not None:
+                self._node.call(late.give_back)
+            raise
+        if not came:
+            late = taking.give_up()
+            task.cancel()
+            return None if late is None else SyncMessage(self._node, late)
+        if taking.message is None:
+            raise taking.error or NodeError("the node was stopped")
+        return SyncMessage(self._node, taking.message)
+
+    def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
+        """One message after the other, until none has come for `timeout` seconds."""
+        while (message := self.receive(timeout)) is not None:
+            yield message
+
+    def __iter__(self) -> Iterator[SyncMessage]:
+        return self.messages()
+
+
+class SyncNode:
+    """One running node of a cluster; a context manager."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self._node = Node(config)
+        self._door = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: takes no work
+        self._stop = asyncio.Event()
+        self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._run_loop, name=f"causalcast node {config.node}", daemon=True
+        )
+
+    @property
+    def id(self) -> NodeId:
+        """The node's id."""
+        return self.config.node
+
+    def __enter__(self) -> "SyncNode":
+        if self._thread.ident is not None:
+            raise NodeError("this node was started already; open it anew")
+        self._thread.start()
+        self._started.result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave in good order; everything durable stays. Raises what had stopped the node."""
+        with self._door:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def group(self, name: str, since: Since = "now") -> SyncGroup:
+        """A handle on a group; joins it when its context is entered, unless a member."""
+        return SyncGroup(self, self._node.group(name, since))
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        """What a message that is held here waits for; empty if it is not held."""
+        return self.call(lambda: self._node.explain(message))
+
+    def reasons(self, message: MessageId) -> list[str]:
+        """In words what a message here waits for."""
+        return self.call(lambda: self._node.reasons(message))
+
+    def status(self) -> dict[str, Any]:
+        """What this node is doing, in numbers."""
+        return self.call(self._node.status)
+
+    def metrics(self) -> str:
+        """The status in the text format that Prometheus reads."""
+        return self.call(self._node.metrics)
+
+    # Between the threads
+
+    def start(self, work: Coroutine[Any, Any, Result]) -> "concurrent.futures.Future[Result]":
+        """Let the loop begin with `work`."""
+        with self._door:
+            if self._loop is not None:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise NodeError("the node is not running; use `with causalcast.open_sync(...)`")
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Let the loop do `work`, and wait for its result."""
+        future = self.start(work)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise NodeError("the node was stopped") from None
+
+    def run_soon(self, make_work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let the loop do something, after what it was asked for before; nobody waits for it."""
+        self.start(make_work())
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """Let the loop call `work`, and wait for its result."""
+
+        async def called() -> Result:
+            return work()
+
+        return self.run(called())
+
+    def _run_loop(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:
+            if self._started.done():
+                self._failure = error
+            else:
+                self._started.set_exception(error)
+
+    async def _live(self) -> None:
+        async with self._node:
+            self._loop = asyncio.get_running_loop()
+            self._started.set_result(None)
+            stopped = asyncio.ensure_future(self._node.wait_stopped())
+            asked = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait([stopped, asked], return_when=asyncio.FIRST_COMPLETED)
+            with self._door:  # from here on no work begins; what has begun is ended by the stop
+                self._loop = None
+            asked.cancel()
+            if stopped.done():
+                stopped.result()  # raises what stopped it
+            stopped.cancel()
+
+
+def open_sync(path: str | Path) -> SyncNode:
+    """The node that the TOML file at `path` describes, for programs without asyncio."""
+    return SyncNode(NodeConfig.read(Path(path)))

@@ -1,0 +1,288 @@
+"""Applications on simulated nodes: the code that will run on real ones, under virtual time.
+
+    cluster = Cluster(nodes=3, loss=0.1, seed=7)
+    applications = Applications(cluster)
+
+    async def story():
+        applications.start(0, my_application)       # async def my_application(node): ...
+        await asyncio.sleep(10)                     # virtual seconds: no time passes
+        applications.crash(0)                       # as SIGKILL: not even `finally` runs
+        applications.recover(0, my_application)
+
+    applications.run(story())
+
+An application gets a node with the interface of `causalcast.Node`: `group`, `publish`, iteration,
+`ack`, `give_back`. What it had not acknowledged is handed over again after a crash, and so is what
+it acknowledged in the last moments before, as on real nodes.
+"""
+
+import asyncio
+import collections
+import contextvars
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar, cast
+
+from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
+from causalcast.core.message import Publication
+from causalcast.errors import NodeError
+from causalcast.runtime.host import Host
+from causalcast.runtime.node import ReceivedMessage, Since, check_since
+from causalcast.testing.cluster import Cluster
+from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
+
+ACKNOWLEDGE_WITHIN: Final = 50_000  # microseconds until an acknowledgement is surely durable
+
+Result = TypeVar("Result")
+Application = Callable[["VirtualNode"], Coroutine[Any, Any, None]]
+
+
+class Inbox:
+    """What the protocol delivered at one node and its application has not acknowledged."""
+
+    def __init__(self) -> None:
+        self.kept: dict[MessageId, Publication] = {}  # in the order of delivery
+        self.queues: dict[GroupId, collections.deque[Publication]] = {}
+        self.news = asyncio.Event()
+        self.redelivered = 0
+        self._fresh: list[tuple[int, Publication]] = []  # acknowledged: when, what
+
+    def add(self, publication: Publication) -> None:
+        """The protocol delivered something."""
+        self.kept[publication.id] = publication
+        self.queues.setdefault(publication.group, collections.deque()).append(publication)
+        self.news.set()
+
+    def give_back(self, publication: Publication) -> None:
+        """The application could not handle it: it comes again next."""
+        self.queues.setdefault(publication.group, collections.deque()).appendleft(publication)
+        self.news.set()
+
+    def acknowledge(self, message: MessageId, now: int) -> None:
+        """The application has handled it; for a while the disk may not know that yet."""
+        publication = self.kept.pop(message, None)
+        if publication is not None:
+            self._fresh = [entry for entry in self._fresh if entry[0] + ACKNOWLEDGE_WITHIN > now]
+            self._fresh.append((now, publication))
+
+    def restart(self, now: int, chance: random.Random) -> None:
+        """The node was killed: some of the freshest acknowledgements never reached the disk."""
+        fresh = [entry for at, entry in self._fresh if at + ACKNOWLEDGE_WITHIN > now]
+        lost = fresh[chance.randint(0, len(fresh)) :]
+        again = {entry.id: entry for entry in lost} | self.kept
+        # In the order of delivery: of one group that of its queue, acknowledged ones first.
+        self.kept, self._fresh, self.queues = again, [], {}
+        self.redelivered += len(again)
+        for publication in again.values():
+            self.queues.setdefault(publication.group, collections.deque()).append(publication)
+        self.news = asyncio.Event()
+
+
+class VirtualReceipt:
+    """A publication that is durable at its origin."""
+
+    def __init__(self, message: MessageId, group: str) -> None:
+        self.id = message
+        self.group = group
+
+
+class VirtualGroup:
+    """A group as one node sees it; see `causalcast.runtime.node.Group`."""
+
+    def __init__(self, node: "VirtualNode", name: str, group: GroupId) -> None:
+        self.name = name
+        self._node = node
+        self._group = group
+        self._joined = False
+
+    async def __aenter__(self) -> "VirtualGroup":
+        if not self._node.is_member(self._group):
+            self._node.applications.cluster.join(self._node.id, self.name)
+            self._joined = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._joined and not self._node.life.is_over:
+            self._node.applications.cluster.leave(self._node.id, self.name)
+        self._joined = False
+
+    async def publish(self, body: bytes) -> VirtualReceipt:
+        """Publish `body`; returns when it is durable here."""
+        self._node.check_alive()
+        applications = self._node.applications
+        message = applications.cluster.publish(self._node.id, body, self.name)
+        await applications.until_durable(self._node.id, message)
+        return VirtualReceipt(message, self.name)
+
+    def __aiter__(self) -> "VirtualGroup":
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        inbox = self._node.inbox
+        while True:
+            self._node.check_alive()
+            queue = inbox.queues.get(self._group)
+            if queue:
+                # It asks its host for no more than `acknowledge` and `inbox.give_back`.
+                return ReceivedMessage(cast(Host, self._node), queue.popleft(), self.name)
+            inbox.news.clear()
+            await inbox.news.wait()
+
+
+class VirtualNode:
+    """One life of a simulated node, as its application sees it; see `causalcast.Node`."""
+
+    def __init__(self, applications: "Applications", node: int, life: Life, inbox: Inbox) -> None:
+        self.id = NodeId(node)
+        self.applications = applications
+        self.life = life
+        self.inbox = inbox
+
+    def group(self, name: str, since: Since = "now") -> VirtualGroup:
+        """A handle on a group; joins it when its context is entered, unless a member."""
+        group = self.applications.cluster.group_id(name)
+        if not self.is_member(group):
+            check_since(since, self.applications.cluster.protocol, name)
+        return VirtualGroup(self, name, group)
+
+    def status(self) -> dict[str, Any]:
+        """How much was published and delivered here, per group and over all lives."""
+        return self.applications.cluster.counts_of(self.id)
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        """What a message that is held here waits for."""
+        return self.applications.cluster.explain(self.id, message)
+
+    def is_member(self, group: GroupId) -> bool:
+        """Whether the node is in that group."""
+        return group in self.applications.cluster.groups_of(self.id)
+
+    def acknowledge(self, message: MessageId) -> None:
+        """The application has handled `message`; a crash soon after may hand it over again."""
+        self.check_alive()
+        self.inbox.acknowledge(message, self.applications.now())
+
+    def check_alive(self) -> None:
+        """Raise if this life is over."""
+        if self.life.is_over:
+            raise NodeError(f"node {self.id} was stopped")
+
+
+class Applications:
+    """One application per node of a cluster, each with its inbox, in one virtual event loop."""
+
+    def __init__(self, cluster: Cluster, seed: int = 0) -> None:
+        self.cluster = cluster
+        self.inboxes: dict[int, Inbox] = {}
+        self.nodes: dict[int, VirtualNode] = {}  # in their present life
+        self._chance = random.Random(f"{seed}/acknowledgements")
+        self._publishing: list[tuple[int, MessageId, asyncio.Future[None]]] = []
+        self._over: dict[int, asyncio.Future[None]] = {}
+        self._lives: list[Life] = []
+        self._failure: asyncio.Future[None] | None = None
+        self._loop = VirtualLoop(cluster.world, self._look_at_disks)
+        cluster.on_delivery(self._deliver)
+
+    def now(self) -> int:
+        """Virtual microseconds since the beginning."""
+        return self.cluster.world.now
+
+    def run(self, story: Coroutine[Any, Any, Result]) -> Result:
+        """Play `story`, the test itself; the applications end with it.
+
+        Raises what an application raised, if one did.
+        """
+        try:
+            return self._loop.run_until_complete(self._watch(story))
+        finally:
+            self._tidy_up()
+
+    def start(self, node: int, application: Application) -> VirtualNode:
+        """Let `application` run at `node`, from the first thing that it has not acknowledged."""
+        inbox = self.inboxes.setdefault(node, Inbox())
+        life = Life()
+        self._lives.append(life)
+        virtual = self.nodes[node] = VirtualNode(self, node, life, inbox)
+        self._over[node] = self._loop.create_future()
+        task = self._in_life(life, application(virtual))
+        task.add_done_callback(self._application_ended)
+        return virtual
+
+    def crash(self, node: int, keep: float = 0.0) -> None:
+        """Kill node and application at once; nothing of either goes on, not even `finally`."""
+        self.cluster.crash(node, keep)
+        self.nodes[node].life.end()
+        self._publishing = [waiting for waiting in self._publishing if waiting[0] != node]
+        self.inboxes[node].restart(self.now(), self._chance)
+        self._over[node].set_result(None)
+
+    def recover(self, node: int, application: Application) -> VirtualNode:
+        """Bring node and application back, with what each of them had kept."""
+        self.cluster.recover(node)
+        return self.start(node, application)
+
+    async def call(self, node: int, work: Coroutine[Any, Any, Result]) -> Result:
+        """Let the application's process do `work`; NodeError if it is killed meanwhile."""
+        task = self._in_life(self.nodes[node].life, work)
+        either: list[asyncio.Future[Any]] = [task, self._over[node]]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise NodeError(f"node {node} was killed")
+        return task.result()
+
+    def until_durable(self, node: int, message: MessageId) -> Awaitable[None]:
+        """Something to wait for: the disk of `node` has its publication."""
+        durable: asyncio.Future[None] = self._loop.create_future()
+        self._publishing.append((node, message, durable))
+        self._look_at_disks()
+        return durable
+
+    def _in_life(self, life: Life, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        context = contextvars.copy_context()
+        context.run(LIFE.set, life)
+        return self._loop.create_task(work, context=context)
+
+    def _deliver(self, node: int, publication: Publication) -> None:
+        self.inboxes.setdefault(node, Inbox()).add(publication)
+
+    def _look_at_disks(self) -> None:
+        waiting = []
+        for node, message, durable in self._publishing:
+            if self.cluster.world.nodes[node].disk.published < number_of(message):
+                waiting.append((node, message, durable))
+            elif not durable.done():
+                durable.set_result(None)
+        self._publishing = waiting
+
+    def _application_ended(self, task: "asyncio.Task[None]") -> None:
+        if self._failure is None or self._failure.done() or task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failure.set_exception(error)
+
+    async def _watch(self, story: Coroutine[Any, Any, Result]) -> Result:
+        self._failure = self._loop.create_future()
+        told = asyncio.ensure_future(story)
+        either: list[asyncio.Future[Any]] = [told, self._failure]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            self._failure.cancel()
+            return told.result()
+        told.cancel()
+        await asyncio.gather(told, return_exceptions=True)
+        return self._failure.result()  # type: ignore[return-value]  # it raises
+
+    def _tidy_up(self) -> None:
+        """Cancel whatever is left, so that nothing hangs about when the test is over."""
+        for life in self._lives:
+            life.thaw(self._loop)
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(_all_done(left))
+        self._loop.close()
+
+
+async def _all_done(tasks: "set[asyncio.Task[Any]]") -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

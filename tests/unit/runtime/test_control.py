@@ -1,0 +1,37 @@
+"""The control socket is for the node's own user, from its first moment on."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from causalcast import Node
+from causalcast.runtime.control import ControlServer
+from causalcast.runtime.control_client import control_path
+from causalcast.runtime.node_config import NodeConfig
+
+TOML = """
+[node]
+id = 1
+listen = "127.0.0.1:7401"
+[protocol]
+name = "naive_flood"
+[groups]
+all = "*"
+[security]
+tls = false
+"""
+
+
+def test_nobody_else_may_open_it_whatever_the_umask_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        server = ControlServer(Node(NodeConfig.parse(TOML, tmp_path)))
+        await server.start()
+        assert control_path(tmp_path, 1).stat().st_mode & 0o077 == 0
+        await server.close()
+
+    before = os.umask(0)
+    try:
+        asyncio.run(story())
+        assert os.umask(0) == 0, "the umask is put back"
+    finally:
+        os.umask(before)

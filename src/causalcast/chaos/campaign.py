@@ -31,6 +31,14 @@ LEAST_SETTLED: Final = 3  # nodes that have found their place, before another on
 KILLS_PER_ROUND: Final = 40
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
+# A spell of a network fault has fired when it hit packets.
+HITS: Final = {
+    "partition": "packets cut off",
+    "loss": "packets lost",
+    "duplication": "packets doubled",
+    "reordering": "packets overtaken",
+    "delay": "packets delayed",
+}
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}
 
 
@@ -107,7 +115,7 @@ def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> 
             f"{round_.deliveries} deliveries; {found}"
         )
     outcome.seconds = time.monotonic() - began
-    outcome.inert = [fault for fault in faults if not outcome.fired[fault]]
+    outcome.inert = [fault for fault in faults if not outcome.fired[HITS.get(fault, fault)]]
     return outcome
 
 
@@ -131,6 +139,7 @@ class _Story:
         self._down: list[int] = []
         self._paused: dict[int, float] = {}  # until when
         self._filled: dict[int, float] = {}
+        self._met_full_disk: set[int] = set()  # in this life; it takes a while to stop
         self._disturbed_until = 0.0
         self._wrong: list[str] = []
 
@@ -210,6 +219,7 @@ class _Story:
         elif fault == "disk" and len(self._up()) > 3:
             self._cluster.fill_disk(node)
             self._filled[node] = now + 3.0
+            self._met_full_disk.add(node)
         elif network is not None and now > self._disturbed_until:
             self._disturb_network(network, fault)
             self._disturbed_until = now + self._dice.uniform(0.5, 2.0)
@@ -249,8 +259,8 @@ class _Story:
                 continue
             self._down.append(node)
             log = (self._cluster.folder_of(node) / "node.log").read_text(errors="replace")
-            if node in self._filled and "(File too large)" in log:
-                del self._filled[node]
+            if node in self._met_full_disk and "(File too large)" in log:
+                self._filled.pop(node, None)
                 self.fired["disk"] += 1
             else:
                 self._wrong.append(f"node {node} ended: {self._cluster.last_words(node)}")
@@ -262,6 +272,7 @@ class _Story:
 
     def _bring_back(self) -> None:
         node = self._down.pop(0)
+        self._met_full_disk.discard(node)
         if self._resumes:
             self._cluster.start(node)  # and do not wait: it may be killed while it recovers
         else:

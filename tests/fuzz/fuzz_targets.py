@@ -6,6 +6,7 @@ come, `sense` makes messages that can be read and lets them happen at a node, in
 neighbour, between publications and timers. A node must survive whatever its neighbours say.
 """
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Callable
@@ -37,7 +38,7 @@ from causalcast.runtime.rights import Rights
 from causalcast.runtime.signatures import Signatures, body_in
 from causalcast.runtime.tls import Tls
 from causalcast.wire.codec import Codec
-from causalcast.wire.framing import FrameReader
+from causalcast.wire.framing import MANY, FrameReader
 
 Target = Callable[[bytes], None]
 
@@ -247,6 +248,7 @@ def wire_target(protocol: str) -> Target:
 
     def wire(data: bytes) -> None:
         codec = subject(protocol).codec
+        _take_apart(codec, data)
         try:
             _, message = codec.decode(data)
         except WireError:
@@ -256,6 +258,19 @@ def wire_target(protocol: str) -> Target:
         assert codec.encode(codec.decode(again)[1]) == again
 
     return wire
+
+
+def _take_apart(codec: Codec, data: bytes) -> None:
+    """A frame may hold many messages; taken apart first or not, the same comes of it."""
+    found, error = codec.decode_all([memoryview(data)])
+    if error is None:
+        apart = [codec.decode(one) for one in codec.split([memoryview(data)])]
+        assert [codec.encode(message) for _, message in apart] == [
+            codec.encode(message) for _, message in found
+        ]
+    else:
+        with contextlib.suppress(WireError):
+            codec.split([memoryview(data)])
 
 
 def stream_target(data: bytes) -> None:
@@ -378,10 +393,13 @@ def examples(name: str) -> list[bytes]:
     kind, _, protocol = name.partition(":")
     if kind == "wire":
         made = subject(protocol)
-        return [
+        single = [
             made.codec.encode(Drawn(bytes([index] + [3] * 40)).message(made.classes))
             for index in range(len(made.classes))
         ]
+        many = bytes([MANY]) + len(single).to_bytes(4) + b"".join(single)
+        assert made.codec.decode_all([memoryview(many)])[1] is None
+        return [*single, many]
     if kind == "sense":
         count = len(subject(protocol).classes)
         return [bytes([2, 0, index] + [1] * 30) * 3 for index in range(count)]

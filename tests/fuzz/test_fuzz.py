@@ -63,6 +63,17 @@ def test_nothing_unexpected_comes_of_any_bytes(name: str) -> None:
     play(name, targets()[name], INPUTS.get(name.partition(":")[0], INPUTS_OF_OTHERS))
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        # A frame of one message, whose own first byte says that it is a frame of many.
+        ("wire:prc_broadcast", "dd00000001dd0000000100"),
+    ],
+)
+def test_what_was_found_once_stays_mended(name: str, found: str) -> None:
+    targets()[name](bytes.fromhex(found))
+
+
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """An assertion about what neighbours say, as it once stood in the code."""
     whole = VectorSetup.on_message

@@ -21,6 +21,7 @@ from causalcast.experiments.broadcaster import run_broadcaster
 from causalcast.experiments.experiment import Experiment
 from causalcast.experiments.plan import Plan
 from causalcast.registry import find_protocol
+from causalcast.runtime.node_logging import set_up_logging
 
 # A contact takes in one newcomer after the other, and those who wait for it ask again and again:
 # so many may look for their place at a time.
@@ -84,9 +85,7 @@ def _be_node(plan: Plan, folder: Path, node: int) -> int:
     with (place / "node.log").open("ab") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up_logging()
     try:
         run_broadcaster(place / "node.toml", node in plan.broadcasters)
     except CausalcastError as error:

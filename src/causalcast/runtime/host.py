@@ -628,10 +628,12 @@ class Host(SteppingHost):
             # Each message is a step, so that its rows follow one another.
             control = 0
             for data in self.codec.split(frames):
-                messages, error = self.codec.decode_all([data])
-                control += self._receive_in_one_step(link, messages, len(data))
-                if error is not None:
+                try:
+                    messages = [self.codec.decode(data)]
+                except WireError as nonsense:
+                    error = nonsense
                     break
+                control += self._receive_in_one_step(link, messages, len(data))
         if control:
             pause = link.control.take(control, self.loop.time())
             if pause and link.current:

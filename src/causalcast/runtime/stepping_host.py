@@ -141,7 +141,6 @@ class SteppingHost(World):
     def start_step(self) -> None:
         """Take the time: it stands still for the stack and for the rows until the next step."""
         self.out.now = self._monotonic_us()
-        self.out.congested = self.links.congested_peers
         self.at_us = self.out.now + self._wall_offset
 
     def finish_step(
@@ -462,6 +461,7 @@ class SteppingHost(World):
     def _expire(self, key: tuple[int, str, int]) -> None:
         del self._timers[key]
         layer, name, subject = key
+        self.out.congested = self.links.busy_peers()  # it is timers that repeat messages
         self.step(lambda: self.stack.expire(layer, name, subject, self.out))
 
     # Rows of the trace

@@ -136,7 +136,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._links.congested[self] = None
-        self._links.congested_peers[self.peer] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -194,6 +193,10 @@ class Connection(asyncio.BufferedProtocol):
     def is_stranger(self) -> bool:
         """Whether it has not said yet who it is."""
         return not self.current and not self.gone
+
+    def is_busy(self) -> bool:
+        """Whether something that was written waits for the socket."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
 
     def hang_up(self) -> None:
         """Close in good order, after what was written."""
@@ -270,7 +273,6 @@ class TcpLinks:
         self.queued_bytes = 0  # written in this turn, on all links
         self._to_hang_up: list[Connection] = []
         self.congested: dict[Connection, None] = {}
-        self.congested_peers: dict[NodeId, None] = {}
         self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
@@ -360,6 +362,10 @@ class TcpLinks:
         self.reads = wanted
         for connection in self._current.values():
             connection.read_on()
+
+    def busy_peers(self) -> dict[NodeId, None]:
+        """Whose socket has not taken all that was written to it."""
+        return {peer: None for peer, link in self._current.items() if link.is_busy()}
 
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
@@ -659,10 +665,8 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None:
-            self.congested_peers = {congested.peer: None for congested in self.congested}
-            if not self.congested:
-                self.events.relieved()
+        if self.congested.pop(connection, 0) is None and not self.congested:
+            self.events.relieved()
 
 
 def _is_address(text: str) -> bool:

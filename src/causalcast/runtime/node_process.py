@@ -46,7 +46,8 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
         raise ConfigError(
             "[node] event_loop = 'uvloop': it is not installed; pip install 'causalcast[fast]'"
         ) from None
-    return uvloop.new_event_loop
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return new_loop
 
 
 async def _run(

@@ -60,6 +60,7 @@ class AdaptiveHeartbeat(Detector):
         self.interval = interval
         self.least = least
         self.rhythms: dict[NodeId, Rhythm] = {}  # neighbours only
+        self.links: dict[NodeId, LinkId] = {}  # a beat is for the link that stands: it never dials
         self.last_look = 0
         self.suspicions = Suspicions()
         self.silent: dict[NodeId, None] = {}  # suspected for their silence alone
@@ -74,9 +75,11 @@ class AdaptiveHeartbeat(Detector):
             self.rhythms[peer].patience = before.patience
         self.silent.pop(peer, None)
         self.suspicions.believe(peer, out)
-        out.send(peer, AdaptiveBeat())
+        self.links[peer] = link
+        out.send(peer, AdaptiveBeat(), link)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        self.links.pop(peer, None)
         self.rhythms.pop(peer, None)
         self.silent.pop(peer, None)
         if not self.rhythms:
@@ -105,7 +108,7 @@ class AdaptiveHeartbeat(Detector):
         if was_away:
             out.note("stood_still", 0)
         for peer, rhythm in self.rhythms.items():
-            out.send(peer, AdaptiveBeat())
+            out.send(peer, AdaptiveBeat(), self.links[peer])
             if was_away:
                 rhythm.last = out.now
             elif out.now - rhythm.last > rhythm.timeout(self.least) and peer not in self.silent:

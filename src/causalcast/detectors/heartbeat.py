@@ -32,16 +32,19 @@ class Heartbeat(Detector):
         self.interval = interval
         self.timeout = timeout
         self.last_heard: dict[NodeId, int] = {}  # neighbours only
+        self.links: dict[NodeId, LinkId] = {}  # a beat is for the link that stands: it never dials
         self.suspicions = Suspicions()
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         if not self.last_heard:
             out.start_timer("beat", self.interval)
         self.last_heard[peer] = out.now
+        self.links[peer] = link
         self.suspicions.believe(peer, out)
-        out.send(peer, Beat())
+        out.send(peer, Beat(), link)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        self.links.pop(peer, None)
         self.last_heard.pop(peer, None)
         if not self.last_heard:
             out.cancel_timer("beat")
@@ -56,7 +59,7 @@ class Heartbeat(Detector):
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         for peer, heard in self.last_heard.items():
-            out.send(peer, Beat())
+            out.send(peer, Beat(), self.links[peer])
             if out.now - heard > self.timeout:
                 self.suspicions.doubt(peer, out)
         out.start_timer("beat", self.interval)

@@ -4,7 +4,7 @@
 
 Two processes on loopback. Loss happens in the kernel, at both receiving sockets, by a filter that
 throws a share of all packets away (classic BPF with the kernel's random numbers): TCP and UDP lose
-alike, the kernel's TCP in packets of up to 64 KiB, ours in datagrams of 8 KiB. Each round measures
+alike, the kernel's TCP in packets of up to 64 KiB, ours in datagrams of 16 KiB. Each round measures
 every pair of transport and loss once, in turn, so that a busy machine slows all of them alike. One
 process writes frames as fast as the transport takes them; then frames go to and fro one by one.
 """

@@ -22,7 +22,8 @@ from causalcast.swarm.mutant import Mutant, Patch
 QUEUE = {"order": "queue"}
 PIPELINE = {"order": "pipeline"}
 PATH_QUEUE = {"order": "queue", "link_setup": "safe_path"}
-PATH_RECEIVER = {"order": "receiver", "link_setup": "safe_path"}
+PATH_RECEIVER = {"order": "receiver", "tree": "shared", "link_setup": "safe_path"}
+SHARED = {"tree": "shared"}  # more payloads are announced than in the tree of a root
 
 _spread = SenderOrder.spread
 _take_token = ReceiverOrder._take_token
@@ -240,30 +241,35 @@ MUTANTS = [
         "what is announced and does not come is asked for",
         ["agreement", "at_rest"],
         [Patch(CptCast, "_ask_next", never_ask)],
+        SHARED,
     ),
     Mutant(
         "skip_ignored",
         "a skip is the token of a message that comes from elsewhere",
         ["at_rest"],
         [Patch(CptCast, "on_skip", no_skip)],
+        SHARED,
     ),
     Mutant(
         "stall_ignored",
         "a payload waits for what its link announced before",
         ["causal_order", "fifo_order", "no_exception", "invariant"],
         [Patch(ReceiverOrder, "_on_gossip", take_at_once)],
+        SHARED,
     ),
     Mutant(
         "grafted_out_of_order",
         "a grafted payload takes the place of its announcement",
         ["causal_order", "fifo_order", "no_exception", "invariant"],
         [Patch(ReceiverOrder, "_on_grafted", deliver_grafted)],
+        SHARED,
     ),
     Mutant(
         "late_payload_taken",
         "a payload that was asked for and came from elsewhere is not new",
         ["no_duplication", "no_exception", "invariant"],
         [Patch(ReceiverOrder, "_on_grafted", forget_late)],
+        SHARED,
     ),
     Mutant(
         "control_not_stalled",
@@ -285,11 +291,13 @@ MUTANTS = [
         "a stream goes on when what it waited for came another way",
         ["agreement", "at_rest", "invariant"],
         [Patch(ReceiverOrder, "_settle_stalled", announcer_has_not)],
+        SHARED,
     ),
     Mutant(
         "graft_not_answered",
         "a graft brings the payload",
         ["agreement", "at_rest"],
         [Patch(ReceiverOrder, "_on_graft", keep_when_asked)],
+        SHARED,
     ),
 ]

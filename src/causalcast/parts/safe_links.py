@@ -184,15 +184,16 @@ class SafeLinkMulticast(Multicast):
         for publication in waiting:
             self._begin(publication, 0, None, out)
 
-    def accept(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
-        """A publication is new: spread it, then deliver it."""
+    def accept(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> bool:
+        """A publication is new: spread it, then deliver it. False if it cannot be next."""
         if source is not None and not self.setup.is_next(publication):
             # A safe link brings everything in order: whoever is at its other end lies.
             self.out_of_turn += 1
             out.note("safe_links.out_of_turn", source.peer)
-            return
+            return False
         self._begin(publication, hops, source, out)
         out.deliver(publication)  # after the sends: an answer must not overtake it
+        return True
 
     def _begin(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         self.delivered += 1

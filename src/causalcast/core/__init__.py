@@ -21,6 +21,7 @@ from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import (
     CAUSAL_WHEN_ALL_ARE_BACK,
+    CAUSAL_WITHOUT_THE_DEAD,
     DetectorSpec,
     Misfit,
     Needs,
@@ -33,6 +34,7 @@ from causalcast.core.spec import (
 __all__ = [
     "ANY_LINK",
     "CAUSAL_WHEN_ALL_ARE_BACK",
+    "CAUSAL_WITHOUT_THE_DEAD",
     "MICROSECOND",
     "MILLISECOND",
     "SECOND",

@@ -30,6 +30,16 @@ CAUSAL_WHEN_ALL_ARE_BACK = [
     "causal_order",
 ]
 
+# … among those that stay, even if others never come back.
+CAUSAL_WITHOUT_THE_DEAD = [
+    "no_creation",
+    "no_duplication",
+    "validity",
+    "agreement",
+    "fifo_order",
+    "causal_order",
+]
+
 UNITS: dict[str, int] = {"us": 1, "ms": MILLISECOND, "s": SECOND}
 
 

@@ -3,6 +3,15 @@
 A protocol wraps what it sends in a message of its own that says what must come before, and decides
 when one that arrived is ready. Here is the rest: reliable links to everybody, member lists that
 follow joins and leaves, messages that wait, and how all that comes back after a crash.
+
+All or none of the members get a message, also if its origin dies in the middle and never comes
+back. `parts/safe_keeping.py` keeps what was delivered here until it is at all its destinations, and
+hands it over where the origin no longer can. That alone is not enough where groups overlap: who is
+not a member of a group may deliver an effect of something that was published there, and pass the
+order on, while the cause is lost with its origin; then members would wait for it for ever. So the
+rule is: *whoever has a message in its past keeps it, or it is at all its destinations*. Before a
+node sends to another, it entrusts to it everything it keeps that was not for that other node. The
+other does nothing with it but keep it.
 """
 
 from typing import Final
@@ -14,19 +23,31 @@ from causalcast.core.ids import NO_MESSAGE, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Setup
-from causalcast.parts import member_lists, reliable_links
-from causalcast.parts.member_lists import Joined, Left, MemberLists, Welcome
+from causalcast.parts import member_lists, reliable_links, safe_keeping
+from causalcast.parts.member_lists import Addressed, Joined, Left, MemberLists, Welcome
 from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
+from causalcast.parts.safe_keeping import Name, SafeKeeping
 from causalcast.parts.waiting_room import Entry, Lack, WaitingRoom
 
 
 class Published(Message):
-    """A publication, for the members of its group."""
+    """A publication, for the members of its group as its origin knew them."""
 
-    wire = Wire("addressed_multicast.published", publication=Publication)
+    wire = Wire("addressed_multicast.published", publication=Publication, address=Message)
 
-    def __init__(self, publication: Publication) -> None:
+    def __init__(self, publication: Publication, address: Message) -> None:
         self.publication = publication
+        self.address = address
+
+
+class Entrusted(Message):
+    """A message of somebody else: take it if it is for you, and keep it if not."""
+
+    wire = Wire("addressed_multicast.entrusted", origin=NodeId, message=Message)
+
+    def __init__(self, origin: NodeId, message: Message) -> None:
+        self.origin = origin
+        self.message = message
 
 
 class Waiting(Message):
@@ -39,12 +60,50 @@ class Waiting(Message):
         self.message = message
 
 
-MESSAGES: Final = [Published, Waiting, *member_lists.MESSAGES, *reliable_links.MESSAGES]
+class KeptSafe(Message):
+    """Record of a snapshot: a message of another node that may not be everywhere yet."""
+
+    wire = Wire("addressed_multicast.kept_safe", origin=NodeId, message=Message)
+
+    def __init__(self, origin: NodeId, message: Message) -> None:
+        self.origin = origin
+        self.message = message
+
+
+class Spreading(Message):
+    """Record of a snapshot: an own message, and as which parcel it went to each node."""
+
+    wire = Wire(
+        "addressed_multicast.spreading", message=Message, to=list[NodeId], parcels=list[int]
+    )
+
+    def __init__(self, message: Message, to: list[NodeId], parcels: list[int]) -> None:
+        self.message = message
+        self.to = to
+        self.parcels = parcels
+
+
+MESSAGES: Final = [
+    Published,
+    Entrusted,
+    Waiting,
+    KeptSafe,
+    Spreading,
+    *member_lists.MESSAGES,
+    *reliable_links.MESSAGES,
+    *safe_keeping.MESSAGES,
+]
+RARE: Final = [
+    *reliable_links.RARE,
+    *safe_keeping.RARE,
+    "addressed_multicast.entrusted",
+    "addressed_multicast.had_already",
+]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AddressedMulticast(Multicast):
-    """Links, member lists, and what waits."""
+    """Links, member lists, what waits, and what is kept for origins that may die."""
 
     def __init__(self, setup: Setup) -> None:
         self.me = setup.me
@@ -52,6 +111,14 @@ class AddressedMulticast(Multicast):
         self.links = ReliableLinks(setup)
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
         self.waiting = WaitingRoom()
+        self.safe = SafeKeeping(
+            setup.number("repeat_after"), self._is_everywhere, self._is_lacking, self._hand_over
+        )
+        self._spreading: dict[Name, Spreading] = {}  # own messages that somebody may lack
+        # Per node: what it has to be entrusted with before anything else is sent to it.
+        self._to_entrust: dict[NodeId, dict[tuple[NodeId, Name], Message]] = {}
+        self._handed: dict[tuple[NodeId, NodeId, Name], None] = {}  # to whom, whose, which
+        self._here: dict[tuple[NodeId, Name], None] = {}  # what waits, by its name
 
     # What a protocol decides. Its messages are those it sends to several nodes.
 
@@ -62,6 +129,14 @@ class AddressedMulticast(Multicast):
     def content_of(self, message: Message) -> Message | None:
         """What is inside one of its messages; none if it is something else."""
         raise AssertionError("a protocol must know its messages")
+
+    def name_of(self, message: Message) -> Name:
+        """What distinguishes it from all other messages of its sender."""
+        raise AssertionError("a protocol must have a name for each message")
+
+    def is_old(self, sender: NodeId, name: Name) -> bool:
+        """Whether a message for this node was counted."""
+        raise AssertionError("a protocol must know what it has counted")
 
     def lack(self, sender: NodeId, message: Message) -> Lack | None:
         """One thing that it has to wait for; none if it is ready."""
@@ -83,8 +158,11 @@ class AddressedMulticast(Multicast):
         return 0
 
     def is_for_me(self, sender: NodeId, message: Message) -> bool:
-        """Whether a message that arrives here is to be looked at at all."""
-        return True
+        """Whether a message that arrives here is to be looked at, or only to be kept."""
+        raise AssertionError("a protocol must say what is for this node")
+
+    def takes(self, sender: NodeId, message: Message) -> None:
+        """A message for this node is about to wait."""
 
     def welcomed(self, sender: NodeId, welcome: Welcome) -> None:
         """A node knows of this one's present membership of a group."""
@@ -95,11 +173,16 @@ class AddressedMulticast(Multicast):
     def end_membership(self, group: GroupId) -> None:
         """This node is about to leave."""
 
+    def take_other(self, sender: NodeId, taken: Message) -> bool:
+        """Take something that only this protocol knows; False if it does not."""
+        return False
+
     # What the node is told
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
         group = publication.group
-        self._send(group, self.lists.of(group), Published(publication), out)
+        published = Published(publication, self.lists.address(group))
+        self._send(group, self.lists.of(group), published, out)
         if self.lists.has(group, self.me):
             out.deliver(publication)
 
@@ -112,21 +195,35 @@ class AddressedMulticast(Multicast):
         self._send(None, self.everybody, self.lists.leave(group), out)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        if self.safe.on_message(sender, message, out):
+            return
         for taken in self.links.on_message(sender, message, out):
-            if self._take(sender, taken):
-                self.pass_on(out, taken)
-                self._tell_if_held(sender, taken, out)
-            else:
-                out.note("addressed_multicast.not_meant", sender)
+            entry = self._take(sender, taken, out)
+            self.pass_on(out, entry)
+            if entry is not None:
+                self._tell_if_held(entry[0], entry[1], out)
+        self._forget_what_is_everywhere()
+        self.safe.tend(out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        self.links.on_timer(name, subject, out)
+        if name == safe_keeping.TEND:
+            self.safe.on_timer(out)
+        else:
+            self.links.on_timer(name, subject, out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         self.links.on_neighbour_up(peer, out)
+        self.safe.on_neighbour_up(peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         self.links.on_neighbour_down(peer, out)
+        self.safe.on_neighbour_down(peer, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        self.safe.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        self.safe.on_trust(peer, out)
 
     def explain(self, message: MessageId) -> list[MessageId]:
         for sender, waiting in self.waiting.entries():
@@ -137,7 +234,8 @@ class AddressedMulticast(Multicast):
         return []
 
     def state_size(self) -> int:
-        return self.waiting.size() + self.lists.size() + self.links.size()
+        kept = self.safe.size() + len(self._spreading)
+        return self.waiting.size() + self.lists.size() + self.links.size() + kept
 
     # After a restart. Deliveries and welcomes stand in the same entries as what led to them, so
     # nothing is said again.
@@ -160,43 +258,84 @@ class AddressedMulticast(Multicast):
                 self.lists.leave(content.group)
             if content is not None:
                 self.count_sent(record.content)
+                self._spread(record.content, record.to)
         elif isinstance(record, Taken):
-            if self._take(record.sender, record.content):
-                self.pass_ready()
+            self._take(record.sender, record.content, None)
+            self.pass_ready()
         elif isinstance(record, Waiting):
-            self.waiting.enter(record.sender, record.message)
+            self._enter(record.sender, record.message)
+        elif isinstance(record, KeptSafe):
+            self._keep_safe(record.origin, record.message)
+        elif isinstance(record, Spreading):
+            self._spreading[self.name_of(record.message)] = record
+            self._entrust_later(self.me, record.message)
 
     def shared_snapshot(self) -> list[Message]:
         """Records of what stands here; a protocol puts its own before them."""
         entries = self.waiting.entries()
         waiting: list[Message] = [Waiting(sender, message) for sender, message in entries]
-        return [*waiting, *self.lists.snapshot(), *self.links.snapshot()]
+        safe = [KeptSafe(origin, message) for origin, _, message in self.safe.copies()]
+        lists, links = self.lists.snapshot(), self.links.snapshot()
+        return [*waiting, *lists, *links, *safe, *self._spreading.values()]
 
     # Sending and delivering
 
     def _send(self, group: GroupId | None, to: list[NodeId], content: Message, out: Outbox) -> None:
         message = self.wrap(group, to, content)
         self.count_sent(message)
-        self.links.send(to, message, out)
+        others = [node for node in to if node != self.me]
+        for node in others:
+            self._entrust(node, out)
+        self.links.send(others, message, out)
+        self._spread(message, others)
 
-    def _take(self, sender: NodeId, taken: Message) -> bool:
-        """Let something that arrived wait, or count; False if it is not for this node."""
+    def _take(self, sender: NodeId, taken: Message, out: Outbox | None) -> Entry | None:
+        """Let something that arrived wait, or count, or be kept; what waits comes back."""
         if isinstance(taken, Welcome):
             if self.lists.on_welcome(sender, taken):
                 self.welcomed(sender, taken)
-            return True
-        if self.content_of(taken) is None or not self.is_for_me(sender, taken):
-            return False
-        self.waiting.enter(sender, taken)
-        return True
+            return None
+        origin, message = sender, taken
+        if isinstance(taken, Entrusted):
+            origin, message = taken.origin, taken.message
+        if self.content_of(message) is None:
+            if not self.take_other(sender, taken) and out is not None:
+                out.note("addressed_multicast.stray", sender)
+            return None
+        if origin == self.me:
+            return None
+        if not self.is_for_me(origin, message):
+            if out is not None and isinstance(taken, Entrusted):
+                out.note("addressed_multicast.entrusted", sender)
+            elif out is not None:
+                out.note("addressed_multicast.not_meant", sender)
+            self._keep_safe(origin, message)
+            return None
+        name = self.name_of(message)
+        if self.is_old(origin, name) or (origin, name) in self._here:
+            if out is not None:
+                out.note("addressed_multicast.had_already", sender)
+            return None
+        self.takes(origin, message)
+        self._enter(origin, message)
+        return origin, message
 
-    def pass_on(self, out: Outbox, arrived: Message | None = None) -> None:
+    def _enter(self, sender: NodeId, message: Message) -> None:
+        self._here[sender, self.name_of(message)] = None
+        self.waiting.enter(sender, message)
+
+    def leave_waiting_only(self, entries: list[Entry]) -> None:
+        """Everything else that waits is forgotten."""
+        self.waiting.leave_only(entries)
+        self._here = {(sender, self.name_of(message)): None for sender, message in entries}
+
+    def pass_on(self, out: Outbox, arrived: Entry | None = None) -> None:
         """Deliver whatever waits for nothing any more, and welcome who joined."""
         for sender, message in self.pass_ready():
             content = self.content_of(message)
             if isinstance(content, Published):
-                if self.lists.is_meant(content.publication.group, sender):
-                    if message is not arrived:
+                if self.is_meant(content):
+                    if arrived is None or message is not arrived[1]:
                         out.release(content.publication.id)
                     out.deliver(content.publication)
             elif isinstance(content, Joined):
@@ -219,6 +358,8 @@ class AddressedMulticast(Multicast):
 
     def _pass(self, sender: NodeId, message: Message) -> Lack:
         counted = self.count(sender, message)
+        self._here.pop((sender, self.name_of(message)), None)
+        self._keep_safe(sender, message)
         content = self.content_of(message)
         if isinstance(content, Joined):
             self.lists.on_joined(sender, content)
@@ -226,12 +367,88 @@ class AddressedMulticast(Multicast):
             self.lists.on_left(sender, content)
         return counted
 
+    def is_meant(self, published: Published) -> bool:
+        """Whether a publication is for this node's present membership of its group."""
+        address = published.address
+        assert isinstance(address, Addressed)
+        return self.lists.is_meant(published.publication.group, address)
+
+    def destinations(self, message: Message) -> list[NodeId]:
+        """All that a message was sent to."""
+        content = self.content_of(message)
+        if not isinstance(content, Published):
+            return self.everybody
+        assert isinstance(content.address, Addressed)
+        return self.lists.addressed(content.publication.group, content.address)
+
     def _tell_if_held(self, sender: NodeId, message: Message, out: Outbox) -> None:
         content = self.content_of(message)
-        if isinstance(content, Published) and self.lack(sender, message) is not None:
+        waits = (sender, self.name_of(message)) in self._here
+        if waits and isinstance(content, Published):
             cause = self.missing(sender, message)[0]
             reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""
             out.hold(content.publication.id, cause, reason)
+
+    # For origins that may die
+
+    def _spread(self, message: Message, to: list[NodeId]) -> None:
+        """An own message is on its way to these."""
+        if to:
+            parcels = [self.links.sent_to(node) for node in to]
+            self._spreading[self.name_of(message)] = Spreading(message, to, parcels)
+        self._entrust_later(self.me, message)
+
+    def _forget_what_is_everywhere(self) -> None:
+        """Own messages get everywhere almost in the order they were sent."""
+        for name, spreading in list(self._spreading.items()):
+            if not self._has_arrived(spreading):
+                return
+            del self._spreading[name]
+
+    def _has_arrived(self, spreading: Spreading) -> bool:
+        return all(
+            self.links.has_taken(node, parcel)
+            for node, parcel in zip(spreading.to, spreading.parcels, strict=True)
+        )
+
+    def _is_everywhere(self, group: GroupId, number: int) -> bool:
+        spreading = self._spreading.get((group, number))
+        return spreading is None or self._has_arrived(spreading)
+
+    def _is_lacking(self, origin: NodeId, group: GroupId, number: int) -> bool:
+        name = (group, number)
+        if origin == self.me or self.is_old(origin, name) or self.safe.has(origin, name):
+            return False
+        return (origin, name) not in self._here
+
+    def _keep_safe(self, origin: NodeId, message: Message) -> None:
+        name = self.name_of(message)
+        if not self.safe.has(origin, name):
+            self.safe.keep(origin, name, message, self.destinations(message), self.me)
+            self._entrust_later(origin, message)
+
+    def _entrust_later(self, origin: NodeId, message: Message) -> None:
+        """Whoever is no destination shall have it before anything that follows it."""
+        to = dict.fromkeys(self.destinations(message))
+        name = self.name_of(message)
+        for node in self.everybody:
+            if node not in to and node not in (origin, self.me):
+                self._to_entrust.setdefault(node, {})[origin, name] = message
+
+    def _entrust(self, node: NodeId, out: Outbox) -> None:
+        """What is to be sent to `node` now may follow everything that is kept here."""
+        for (origin, name), message in self._to_entrust.pop(node, {}).items():
+            is_mine = origin == self.me and name in self._spreading
+            if is_mine or self.safe.has(origin, name):
+                self.links.send([node], Entrusted(origin, message), out)
+
+    def _hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
+        """Links bring what they are given: once is enough."""
+        key = (peer, origin, self.name_of(message))
+        if key not in self._handed:
+            self._handed[key] = None
+            self._entrust(peer, out)
+            self.links.send([peer], Entrusted(origin, message), out)
 
 
 def nothing_waits(multicast: Multicast) -> bool:
@@ -241,7 +458,8 @@ def nothing_waits(multicast: Multicast) -> bool:
 
 def nothing_is_kept(multicast: Multicast) -> bool:
     assert isinstance(multicast, AddressedMulticast)
-    return multicast.links.kept() == 0
+    kept = multicast.safe.size() + len(multicast._spreading)
+    return multicast.links.kept() == 0 and kept == 0
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:

@@ -7,6 +7,10 @@ none that follows his leave does.
 Copies that were addressed to an earlier membership may still be on their way when a node joins
 again. So everybody who hears of a join answers with a welcome on its own link, in order with
 everything else it sends there; what came before the welcome was not meant for this membership.
+
+A publication says whom it was addressed to, as what changed since the group was founded: so others
+than its origin know who is to have it, and a member that was never welcomed by an origin that died
+knows what was meant for it.
 """
 
 from typing import final
@@ -58,18 +62,42 @@ class Memberships(Message):
         members=list[NodeId],
         time=int,
         welcomed_by=list[NodeId],
+        times=list[int],
     )
 
     def __init__(
-        self, group: GroupId, members: list[NodeId], time: int, welcomed_by: list[NodeId]
+        self,
+        group: GroupId,
+        members: list[NodeId],
+        time: int,
+        welcomed_by: list[NodeId],
+        times: list[int],
     ) -> None:
         self.group = group
         self.members = members
+        self.times = times  # for the how-manieth time each of them is a member
         self.time = time
         self.welcomed_by = welcomed_by
 
 
-MESSAGES = [Joined, Left, Welcome, Memberships]
+class Addressed(Message):
+    """Who a publication is for: the founders of its group without those that left, and others.
+
+    `times` says for the how-manieth time each of those that joined is a member.
+    """
+
+    wire = Wire(
+        "member_lists.addressed", joined=list[NodeId], times=list[int], left=list[NodeId]
+    )
+
+    def __init__(self, joined: list[NodeId], times: list[int], left: list[NodeId]) -> None:
+        self.joined = joined
+        self.times = times
+        self.left = left
+
+
+MESSAGES = [Joined, Left, Welcome, Memberships, Addressed]
+NOT_ADDRESSED = -1
 
 
 @final
@@ -80,7 +108,9 @@ class MemberLists:
         self.me = me
         self._everybody = everybody
         numbers = [GroupId(number) for number in range(len(groups.names))]
-        self._members = {group: dict.fromkeys(groups.members_of(group)) for group in numbers}
+        self._founders = {group: dict.fromkeys(groups.members_of(group)) for group in numbers}
+        # For the how-manieth time each member is one; founders have never joined.
+        self._members = {group: dict.fromkeys(f, 0) for group, f in self._founders.items()}
         self._time = dict.fromkeys(numbers, 0)  # how often this node joined
         self._welcomed = {group: dict.fromkeys(everybody) for group in numbers}
 
@@ -92,14 +122,44 @@ class MemberLists:
         """Whether `node` is a member, as far as is known here."""
         return node in self._members.setdefault(group, {})
 
-    def is_meant(self, group: GroupId, sender: NodeId) -> bool:
-        """Whether what `sender` sends to `group` is meant for this node's present membership."""
+    def time_of(self, group: GroupId, node: NodeId) -> int:
+        """For the how-manieth time `node` is a member, as far as is known here."""
+        return self._members.setdefault(group, {}).get(node, NOT_ADDRESSED)
+
+    def address(self, group: GroupId) -> Addressed:
+        """The members, as a publication says it."""
+        members = self._members.setdefault(group, {})
+        joined = [node for node, time in members.items() if time > 0]
+        left = [node for node in self._founders.get(group, {}) if node not in members]
+        return Addressed(joined, [members[node] for node in joined], left)
+
+    def addressed(self, group: GroupId, address: Addressed) -> list[NodeId]:
+        """Everybody that a publication was sent to."""
+        changed = dict.fromkeys([*address.left, *address.joined])
+        stayed = [node for node in self._founders.get(group, {}) if node not in changed]
+        return [*stayed, *address.joined]
+
+    def time_addressed(self, group: GroupId, address: Addressed, node: NodeId) -> int:
+        """Which membership of `node` a publication is for."""
+        for joined, time in zip(address.joined, address.times, strict=False):
+            if joined == node:
+                return time
+        is_founder = node in self._founders.get(group, {})
+        return 0 if is_founder and node not in address.left else NOT_ADDRESSED
+
+    def is_meant(self, group: GroupId, address: Addressed) -> bool:
+        """Whether a publication is meant for this node's present membership."""
+        mine = self.time_of(group, self.me)
+        return mine != NOT_ADDRESSED and self.time_addressed(group, address, self.me) == mine
+
+    def is_welcomed(self, group: GroupId, sender: NodeId) -> bool:
+        """Whether `sender` knows of this node's present membership."""
         return self.has(group, self.me) and sender in self._welcomed[group]
 
     def join(self, group: GroupId) -> Joined:
         """This node becomes a member: what everybody must be told."""
-        self._members.setdefault(group, {})[self.me] = None
         self._time[group] = self._time.get(group, 0) + 1
+        self._members.setdefault(group, {})[self.me] = self._time[group]
         self._welcomed[group] = {self.me: None}
         return Joined(group, self._time[group])
 
@@ -111,7 +171,7 @@ class MemberLists:
 
     def on_joined(self, node: NodeId, joined: Joined) -> None:
         """Somebody became a member."""
-        self._members.setdefault(joined.group, {})[node] = None
+        self._members.setdefault(joined.group, {})[node] = joined.time
 
     def on_left(self, node: NodeId, left: Left) -> None:
         """Somebody is no member any more."""
@@ -121,13 +181,18 @@ class MemberLists:
         """Whether this welcomes the present membership."""
         if welcome.time != self._time.get(welcome.group, 0) or not self.has(welcome.group, self.me):
             return False
-        self._welcomed[welcome.group][sender] = None
+        self.welcome_by(welcome.group, sender)
         return True
+
+    def welcome_by(self, group: GroupId, sender: NodeId) -> None:
+        """`sender` knows of this node's present membership."""
+        self._welcomed[group][sender] = None
 
     def restore(self, record: Message) -> None:
         """Take in a record of a snapshot."""
         if isinstance(record, Memberships):
-            self._members[record.group] = dict.fromkeys(record.members)
+            times = zip(record.members, record.times, strict=True)
+            self._members[record.group] = dict(times)
             self._time[record.group] = record.time
             self._welcomed[record.group] = dict.fromkeys(record.welcomed_by)
 
@@ -135,7 +200,11 @@ class MemberLists:
         """Records for a restart."""
         return [
             Memberships(
-                group, list(members), self._time.get(group, 0), list(self._welcomed.get(group, {}))
+                group,
+                list(members),
+                self._time.get(group, 0),
+                list(self._welcomed.get(group, {})),
+                list(members.values()),
             )
             for group, members in self._members.items()
         ]

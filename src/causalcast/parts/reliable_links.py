@@ -231,6 +231,14 @@ class ReliableLinks:
                 records.append(Unacknowledged(peer, number, content))
         return records
 
+    def sent_to(self, peer: NodeId) -> int:
+        """How many parcels were sent to a peer so far."""
+        return self.peers[peer].sent
+
+    def has_taken(self, peer: NodeId, number: int) -> bool:
+        """Whether a peer said that it has the parcel of this number, and all before."""
+        return self.peers[peer].acknowledged >= number
+
     def kept(self) -> int:
         """Parcels that were not acknowledged."""
         return sum(len(direction.kept) for direction in self.peers.values())

@@ -11,7 +11,8 @@ restarted node rebuilds from its records:
 - A message that every neighbour has is forgotten.
 
 `spread` says how copies travel: `overlay` passes every message on along the overlay; `direct`
-leaves it to the origin to reach everybody, who must be its neighbour.
+leaves it to the origin to reach everybody, who must be its neighbour. Then `safe_keeping` brings
+what an origin that died can no longer bring.
 """
 
 from collections import deque
@@ -19,11 +20,13 @@ from collections.abc import Callable, Mapping
 from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND, SECOND
-from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Misfit, Option, Setup
+from causalcast.parts import safe_keeping
 from causalcast.parts.duplicate_filter import DuplicateFilter
+from causalcast.parts.safe_keeping import SafeKeeping
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
@@ -75,7 +78,8 @@ class Forgotten(Message):
         self.counts = counts
 
 
-MESSAGES: Final = [Have, Accepted, Forgotten]
+MESSAGES: Final = [Have, Accepted, Forgotten, *safe_keeping.MESSAGES]
+ANY_GROUP: Final = GroupId(0)  # everybody gets everything: a number is name enough
 
 # Branches that a campaign must have reached; what hostile peers alone can cause is not among them.
 RARE: Final = [
@@ -158,6 +162,9 @@ class ReliableSending:
         self._id_of = id_of
         self._for_link = for_link
         self._size_of = size_of
+        self.safe = SafeKeeping(
+            self.repeat_after, self._is_everywhere, self._lacks, self._hand_over
+        )
         # A busy link is acknowledged before the window is full, however late the timer is.
         self._acknowledge_at = max(self.window // 4, LEAST_EARLY)
 
@@ -189,14 +196,19 @@ class ReliableSending:
                 self._spread(identity, out)
                 if neighbour is not None:  # nobody has what was made here just now
                     self._forget(origin_of(identity))
+            else:
+                self._keep_safe(identity, message)
+                self.safe.tend(out)
         if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
         return is_new
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        """A `Have` came."""
+        """A `Have` came, or something about what is kept for origins that are away."""
         neighbour = self.neighbours.get(sender)
+        if self.direct and neighbour is not None and self.safe.on_message(sender, message, out):
+            return
         if not isinstance(message, Have) or neighbour is None:
             out.note("reliable_sending.stray", sender)
             return
@@ -220,6 +232,9 @@ class ReliableSending:
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         """Repeat what was not acknowledged, or acknowledge what was collected."""
+        if name == safe_keeping.TEND:
+            self.safe.on_timer(out)
+            return
         peer = NodeId(subject)
         neighbour = self.neighbours[peer]
         if name == ACKNOWLEDGE:
@@ -237,6 +252,8 @@ class ReliableSending:
         neighbour.queue.clear()
         self._tell_all(peer, neighbour, out)
         out.start_timer(REPEAT, self.repeat_after, peer)
+        if self.direct:
+            self.safe.on_neighbour_up(peer, out)
 
     def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
         """Send nothing more; what it lacks is kept for its return."""
@@ -249,6 +266,18 @@ class ReliableSending:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
         out.cancel_timer(REPEAT, peer)
         out.cancel_timer(ACKNOWLEDGE, peer)
+        if self.direct:
+            self.safe.on_neighbour_down(peer, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        """The detector believes `peer` to be down."""
+        if self.direct:
+            self.safe.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        """The detector believes so no longer."""
+        if self.direct:
+            self.safe.on_trust(peer, out)
 
     def restore(self, record: Message) -> Message | None:
         """Take in one record after a restart; the message that was accepted comes back."""
@@ -262,18 +291,21 @@ class ReliableSending:
         self.seen.add(identity)
         if not self.direct or origin_of(identity) == self.me:
             self._keep(identity, record.message)
+        else:
+            self._keep_safe(identity, record.message)
         return record.message
 
     def snapshot(self, also: list[Message]) -> list[Message]:
         """Records for a restart: counts, what is kept, and what the owner still needs (`also`)."""
         records: list[Message] = [Forgotten(dict(self.seen.counts))]
-        kept = {**self._kept, **{self._id_of(message): message for message in also}}
+        safe = [message for _, _, message in self.safe.copies()]
+        kept = {**self._kept, **{self._id_of(message): message for message in [*also, *safe]}}
         records.extend(Accepted(message) for message in kept.values())
         return records
 
     def size(self) -> int:
         """Entries kept."""
-        return self.seen.size() + len(self._kept)
+        return self.seen.size() + self.kept()
 
     def waiting_bytes(self) -> int:
         """Bytes that wait for the window of the neighbour that is furthest behind."""
@@ -285,7 +317,7 @@ class ReliableSending:
 
     def kept(self) -> int:
         """Messages that some neighbour may still lack."""
-        return len(self._kept)
+        return len(self._kept) + self.safe.size()
 
     # Sending
 
@@ -381,6 +413,21 @@ class ReliableSending:
     def _tell_all(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         beyond = self.seen.beyond()
         out.send(peer, Have(dict(self.seen.counts), beyond, True, not neighbour.heard))
+
+    # For origins that are away
+
+    def _keep_safe(self, identity: MessageId, message: Message) -> None:
+        name = (ANY_GROUP, number_of(identity))
+        self.safe.keep(origin_of(identity), name, message, list(self.neighbours), self.me)
+
+    def _is_everywhere(self, group: GroupId, number: int) -> bool:
+        return message_id(self.me, number) not in self._kept
+
+    def _lacks(self, origin: NodeId, group: GroupId, number: int) -> bool:
+        return not self.seen.has(message_id(origin, number))
+
+    def _hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
+        self._send(peer, message, out)
 
     # Keeping and forgetting
 

@@ -103,6 +103,12 @@ class StampedBroadcast(Multicast):
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         self.sending.on_neighbour_down(peer, out)
 
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        self.sending.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        self.sending.on_trust(peer, out)
+
     def on_recover(self, records: list[Message], out: Outbox) -> None:
         # What was accepted decides what was delivered; the deliveries stand in the same entries
         # of the journal, so nothing is delivered again here.

@@ -48,6 +48,10 @@ class WaitingRoom:
         """Everything in the room."""
         return [*self._new, *(entry for queue in self._queues.values() for entry in queue)]
 
+    def lacks(self) -> list[Lack]:
+        """All that is waited for."""
+        return list(self._queues)
+
     def leave_only(self, entries: list[Entry]) -> None:
         """Everything else is forgotten; what stays is to be looked at."""
         self._new, self._queues = list(entries), {}

@@ -21,7 +21,7 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
-    CAUSAL_WHEN_ALL_ARE_BACK,
+    CAUSAL_WITHOUT_THE_DEAD,
     GroupId,
     Message,
     MessageId,
@@ -36,8 +36,10 @@ from causalcast.core import (
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.parts import addressed_multicast, reliable_links
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
+from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
 
+ANY_GROUP = GroupId(0)  # groups do not matter: a number is name enough
 Barrier = dict[NodeId, int]  # sender -> number of the last message that must come before
 
 
@@ -104,6 +106,17 @@ class CausalBarriers(AddressedMulticast):
 
     def content_of(self, message: Message) -> Message | None:
         return message.content if isinstance(message, Barred) else None
+
+    def name_of(self, message: Message) -> Name:
+        assert isinstance(message, Barred)
+        return ANY_GROUP, message.number
+
+    def is_old(self, sender: NodeId, name: Name) -> bool:
+        return self.delivered.get(sender, 0) >= name[1]
+
+    def is_for_me(self, sender: NodeId, message: Message) -> bool:
+        assert isinstance(message, Barred)
+        return self.me in message.to
 
     def _behind(self, message: Message) -> Barrier:
         """What the barrier for this node names and was not delivered."""
@@ -185,14 +198,14 @@ SPEC = ProtocolSpec(
     summary="Direct dependencies per destination (Prakash, Raynal, Singhal 1997).",
     build=build,
     messages=[Barred, Standing, *addressed_multicast.MESSAGES],
-    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
+    guarantees=CAUSAL_WITHOUT_THE_DEAD,
     options=reliable_links.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=addressed_multicast.tolerates,
     invariants=[no_barrier_for_myself],
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
-    rare=reliable_links.RARE,
+    rare=addressed_multicast.RARE,
     cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 bytes",
     offers=["explain"],
 )

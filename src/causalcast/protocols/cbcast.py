@@ -27,7 +27,7 @@ Where we differ from the paper, and why
 from collections.abc import Iterator
 
 from causalcast.core import (
-    CAUSAL_WHEN_ALL_ARE_BACK,
+    CAUSAL_WITHOUT_THE_DEAD,
     GroupId,
     Message,
     MessageId,
@@ -44,6 +44,7 @@ from causalcast.core.ids import NO_MESSAGE
 from causalcast.parts import addressed_multicast, reliable_links
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
 from causalcast.parts.member_lists import Joined, Welcome
+from causalcast.parts.safe_keeping import Name
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.parts.waiting_room import Lack
 
@@ -150,9 +151,25 @@ class Cbcast(AddressedMulticast):
     def content_of(self, message: Message) -> Message | None:
         return message.content if isinstance(message, Timestamped) else None
 
+    def name_of(self, message: Message) -> Name:
+        assert isinstance(message, Timestamped)
+        return message.group, message.number
+
+    def is_old(self, sender: NodeId, name: Name) -> bool:
+        return self.done.get(name[0], {}).get(sender, 0) >= name[1]
+
     def is_for_me(self, sender: NodeId, message: Message) -> bool:
         assert isinstance(message, Timestamped)
-        return message.group == EVERYBODY or self.lists.is_meant(message.group, sender)
+        content = message.content
+        return not isinstance(content, Published) or self.is_meant(content)
+
+    def takes(self, sender: NodeId, message: Message) -> None:
+        """If its sender died before its welcome, the first one that is meant for us says it all."""
+        assert isinstance(message, Timestamped)
+        group = message.group
+        if group != EVERYBODY and not self.lists.is_welcomed(group, sender):
+            self.lists.welcome_by(group, sender)
+            self._not_meant(group, sender, message.before)
 
     def lack(self, sender: NodeId, message: Message) -> Lack | None:
         return next(((group, node) for group, node, _ in self._lacks(sender, message)), None)
@@ -173,13 +190,11 @@ class Cbcast(AddressedMulticast):
                 continue
             done = self.done.get(group, {})
             for node, number in clock.items():
-                if group == EVERYBODY:
-                    if done.get(node, 0) < number:
-                        yield group, node, 0
-                elif not self.lists.is_meant(group, node):
-                    yield group, node, 0  # what it had sent before it knew of us is not known yet
-                elif done.get(node, 0) < number:
-                    yield group, node, number
+                if done.get(node, 0) >= number:
+                    continue
+                # What a node had sent before it knew of us is not known before its welcome.
+                is_known = group != EVERYBODY and self.lists.is_welcomed(group, node)
+                yield group, node, number if is_known else 0
 
     def count(self, sender: NodeId, message: Message) -> Lack:
         assert isinstance(message, Timestamped)
@@ -201,11 +216,16 @@ class Cbcast(AddressedMulticast):
         self.waiting.wake_all()  # what lacked nothing of the group may lack something now
 
     def welcomed(self, sender: NodeId, welcome: Welcome) -> None:
-        self.done.setdefault(welcome.group, {})[sender] = welcome.published
-        self.waiting.wake((welcome.group, sender))
+        self._not_meant(welcome.group, sender, welcome.published)
+
+    def _not_meant(self, group: GroupId, sender: NodeId, published: int) -> None:
+        """What a node had published so far to a group need not be waited for."""
+        done = self.done.setdefault(group, {})
+        done[sender] = max(published, done.get(sender, 0))
+        self.waiting.wake((group, sender))
 
     def end_membership(self, group: GroupId) -> None:
-        self.waiting.leave_only(
+        self.leave_waiting_only(
             [
                 entry
                 for entry in self.waiting.entries()
@@ -223,6 +243,7 @@ class Cbcast(AddressedMulticast):
         if name == LEFT:
             out.persist(Freed(self.waiting.size()))
             self.pass_on(out)
+            self.safe.tend(out)
         else:
             super().on_timer(name, subject, out)
 
@@ -263,13 +284,13 @@ SPEC = ProtocolSpec(
     summary="A vector clock per group, timestamps compressed (CBCAST of 1991).",
     build=build,
     messages=[Timestamped, Tables, Freed, *addressed_multicast.MESSAGES],
-    guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
+    guarantees=CAUSAL_WITHOUT_THE_DEAD,
     options=reliable_links.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=addressed_multicast.tolerates,
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
-    rare=[*reliable_links.RARE, "addressed_multicast.not_meant"],
+    rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant"],
     cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -106,6 +106,12 @@ class FirstGeneration(Multicast):
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         self.sending.on_neighbour_down(peer, out)
 
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        self.sending.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        self.sending.on_trust(peer, out)
+
     def on_recover(self, records: list[Message], out: Outbox) -> None:
         for record in records:
             if isinstance(record, Progress):

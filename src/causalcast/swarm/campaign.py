@@ -43,6 +43,7 @@ class Plan:
     mutants: str = ""  # the file that has the mutant
     mutant: str = ""
     gives_up: bool = False  # some of those that fall are declared gone for good
+    for_good: bool = False  # some die as they publish, and never come back
 
     def spec(self) -> ProtocolSpec:
         """What the protocol says about itself."""
@@ -74,6 +75,7 @@ class Plan:
         words += ["--overlay", self.overlay] if self.overlay else []
         words += ["--beyond"] if self.beyond else []
         words += ["--gone"] if self.gives_up else []
+        words += ["--for-good"] if self.for_good else []
         for name in self.check:
             words += ["--check", name]
         words += ["--mutant", self.mutant] if self.mutant else []
@@ -128,7 +130,7 @@ class Campaign:
             return []
         spec = self.plan.spec()
         by = "adversary" if self.plan.gives_up else self.plan.by
-        expected = expected_kinds(spec, by, self.plan.beyond)
+        expected = expected_kinds(spec, by, self.plan.beyond, self.plan.for_good)
         expected += [f"note.{name}" for name in spec.rare]
         if self.plan.gives_up:
             expected = [kind for kind in expected if not kind.endswith("_group")] + ["gone"]
@@ -144,7 +146,9 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
     spec = plan.spec()
     where = f"seed {seed}"
     if not plan.is_adversary(seed):
-        text = random_scenario(spec, seed, plan.options, plan.overlay, plan.beyond)
+        text = random_scenario(
+            spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good
+        )
         scenario = Scenario(text, where, protocol=plan.protocol)
         return try_scenario(scenario, plan.properties(), level)
     head, tables = draw_stage(spec, seed, plan.options, plan.overlay)

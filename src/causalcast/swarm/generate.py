@@ -26,6 +26,7 @@ LARGE_FROM = 10  # who asks for small graphs gets no large ones
 HARMLESS_KINDS = ("pause", "delay", "suspect", "join_group", "leave_group")
 HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition", "lost_in_crash")
 LOSSY_KINDS = ("loss", "duplication")
+DIED_FOR_GOOD = "died_for_good"  # was down when all was over
 TIMED_KINDS = ("pause", "delay", "partition")  # a director has no clock for these
 
 
@@ -35,15 +36,23 @@ def random_scenario(
     options: Mapping[str, Any],
     overlay: str = "",
     beyond: bool = False,
+    for_good: bool = False,
 ) -> str:
     """The text of a scenario for `spec`; the same seed gives the same text.
 
     `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs. `beyond` also
-    draws faults that the protocol does not promise to survive.
+    draws faults that the protocol does not promise to survive, `for_good` nodes that die as they
+    publish and never come back.
     """
     draw = Draw(spec, seed, options, overlay)
     draw.beyond = beyond
+    draw.for_good = for_good or promises_without_the_dead(spec)
     return draw.scenario()
+
+
+def promises_without_the_dead(spec: ProtocolSpec) -> bool:
+    """Whether those that stay are promised agreement even if others never come back."""
+    return "agreement" in spec.guarantees and spec.tolerates is not None
 
 
 def may_join(spec: ProtocolSpec) -> bool:
@@ -51,9 +60,13 @@ def may_join(spec: ProtocolSpec) -> bool:
     return "fifo_order" in spec.guarantees
 
 
-def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool) -> list[str]:
+def expected_kinds(
+    spec: ProtocolSpec, by: str, beyond: bool, for_good: bool = False
+) -> list[str]:
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
+    if by != "adversary" and (for_good or promises_without_the_dead(spec)):
+        kinds += [DIED_FOR_GOOD]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
     if spec.needs.links == "any":
@@ -80,6 +93,7 @@ class Draw:
         self.options = options
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
         self.beyond = False
+        self.for_good = False
         self.nodes = self.rng.choice(sizes)
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
@@ -96,9 +110,14 @@ class Draw:
             ("detector", {"kind": "link_loss", "delay_ms": self.rng.choice([0, 5, 50, 300])}),
             ("groups", groups),
         ]
-        tables += [("[publish]", stream) for stream in self._streams(groups)]
-        tables += [("[fault]", fault) for fault in self._faults(groups)]
-        tables.append(("calm", {"ms": CALM_MS, "recover_all": True}))
+        streams = self._streams(groups)
+        faults = self._faults(groups)
+        deaths = self._deaths(streams, faults) if self.for_good else []
+        dead = [death["node"] for death in deaths]
+        faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths
+        tables += [("[publish]", stream) for stream in streams]
+        tables += [("[fault]", fault) for fault in faults]
+        tables.append(("calm", {"ms": CALM_MS, "recover_all": not deaths}))
         if tables[1][1]["kind"] == "hyparview":
             tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
@@ -238,6 +257,28 @@ class Draw:
             faults.append(crash)
             faults.append({"at_ms": end, "kind": "recover", "node": node})
         return faults
+
+    def _deaths(
+        self, streams: list[dict[str, Any]], faults: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Nodes that die for good while they publish, most of them in the middle of a step; or
+        soon after somebody joined or left, which they may or may not have heard."""
+        changes = [fault for fault in faults if fault["kind"] in ("join", "leave")]
+        deaths: list[dict[str, Any]] = []
+        for node in self.rng.sample(range(self.nodes), min(self.nodes - 1, len(self._some(2)))):
+            stream = self.rng.choice(streams)
+            if self.rng.random() < 0.7:
+                stream["node"] = node
+            at = stream["at_ms"] + self.rng.randrange(stream["count"]) * stream["interval_ms"]
+            if changes and self.rng.random() < 0.4:
+                at = self.rng.choice(changes)["at_ms"] + self.rng.randrange(60)
+            death: dict[str, Any] = {"at_ms": at, "kind": "crash", "node": node}
+            if self.rng.random() < 0.6:
+                death["after_effects"] = self.rng.randrange(12)
+            else:
+                death["keep"] = self.rng.choice([0.0, 0.5, 0.5])
+            deaths.append(death)
+        return deaths
 
     def _cuts(self) -> list[dict[str, Any]]:
         faults: list[dict[str, Any]] = []

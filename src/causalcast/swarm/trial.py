@@ -13,6 +13,7 @@ from causalcast.judge import Judgement, Violation, judge
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
 from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.generate import DIED_FOR_GOOD
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
@@ -78,6 +79,9 @@ def try_run(
         trial.problems.append(Problem(NO_EXCEPTION, raised))
         return _only(trial, check)
     trial.run = running.result()
+    dead = sum(1 for node in world.nodes if not node.up and not node.left and not node.gone)
+    if dead:
+        trial.fired[DIED_FOR_GOOD] = dead
     try:
         found = judge(trial.run)
         if PROMISE in spec.guarantees and trial.run.header.complete:
@@ -89,6 +93,9 @@ def try_run(
         if any(node.gone for node in world.nodes):
             found, lost = without_losses(found, [n.me for n in world.nodes if n.gone])
             trial.fired["lost_with_a_node_that_is_gone"] = lost
+        if dead and trial.run.header.complete:
+            # Nobody will come back: what the others have is judged.
+            found = Judgement(found.violations, frozenset())
         trial.problems += _violations(found, check or promised(spec))
     except TraceError as error:  # two publications with one number, and the like
         trial.problems.append(Problem("no_creation", str(error)))

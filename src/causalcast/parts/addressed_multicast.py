@@ -30,14 +30,26 @@ from causalcast.parts.safe_keeping import Name, SafeKeeping
 from causalcast.parts.waiting_room import Entry, Lack, WaitingRoom
 
 
-class Published(Message):
+class Published(Addressed):
     """A publication, for the members of its group as its origin knew them."""
 
-    wire = Wire("addressed_multicast.published", publication=Publication, address=Message)
+    wire = Wire(
+        "addressed_multicast.published",
+        publication=Publication,
+        joined=list[NodeId],
+        times=list[int],
+        left=list[NodeId],
+    )
 
-    def __init__(self, publication: Publication, address: Message) -> None:
+    def __init__(
+        self,
+        publication: Publication,
+        joined: list[NodeId],
+        times: list[int],
+        left: list[NodeId],
+    ) -> None:
+        super().__init__(joined, times, left)
         self.publication = publication
-        self.address = address
 
 
 class Entrusted(Message):
@@ -112,12 +124,16 @@ class AddressedMulticast(Multicast):
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
         self.waiting = WaitingRoom()
         self.safe = SafeKeeping(
-            setup.number("repeat_after"), self._is_everywhere, self._is_lacking, self._hand_over
+            setup.number("repeat_after"),
+            self._is_everywhere,
+            self._is_lacking,
+            self._hand_over,
+            self._forget,
         )
         self._spreading: dict[Name, Spreading] = {}  # own messages that somebody may lack
         # Per node: what it has to be entrusted with before anything else is sent to it.
         self._to_entrust: dict[NodeId, dict[tuple[NodeId, Name], Message]] = {}
-        self._handed: dict[tuple[NodeId, NodeId, Name], None] = {}  # to whom, whose, which
+        self._handed: dict[tuple[NodeId, Name], dict[NodeId, None]] = {}  # what, and to whom
         self._here: dict[tuple[NodeId, Name], None] = {}  # what waits, by its name
 
     # What a protocol decides. Its messages are those it sends to several nodes.
@@ -181,7 +197,8 @@ class AddressedMulticast(Multicast):
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
         group = publication.group
-        published = Published(publication, self.lists.address(group))
+        joined, left = self.lists.joined(group), self.lists.left(group)
+        published = Published(publication, list(joined), list(joined.values()), left)
         self._send(group, self.lists.of(group), published, out)
         if self.lists.has(group, self.me):
             out.deliver(publication)
@@ -234,8 +251,8 @@ class AddressedMulticast(Multicast):
         return []
 
     def state_size(self) -> int:
-        kept = self.safe.size() + len(self._spreading)
-        return self.waiting.size() + self.lists.size() + self.links.size() + kept
+        shared = self.lists.size() + self.links.size() - self.links.kept()
+        return self.waiting.size() + shared + self.kept()
 
     # After a restart. Deliveries and welcomes stand in the same entries as what led to them, so
     # nothing is said again.
@@ -302,8 +319,8 @@ class AddressedMulticast(Multicast):
             if not self.take_other(sender, taken) and out is not None:
                 out.note("addressed_multicast.stray", sender)
             return None
-        if origin == self.me:
-            return None
+        if origin not in self.links.peers:
+            return None  # what was published here needs no keeping by others
         if not self.is_for_me(origin, message):
             if out is not None and isinstance(taken, Entrusted):
                 out.note("addressed_multicast.entrusted", sender)
@@ -369,17 +386,14 @@ class AddressedMulticast(Multicast):
 
     def is_meant(self, published: Published) -> bool:
         """Whether a publication is for this node's present membership of its group."""
-        address = published.address
-        assert isinstance(address, Addressed)
-        return self.lists.is_meant(published.publication.group, address)
+        return self.lists.is_meant(published.publication.group, published)
 
     def destinations(self, message: Message) -> list[NodeId]:
         """All that a message was sent to."""
         content = self.content_of(message)
         if not isinstance(content, Published):
             return self.everybody
-        assert isinstance(content.address, Addressed)
-        return self.lists.addressed(content.publication.group, content.address)
+        return self.lists.addressees(content.publication.group, content)
 
     def _tell_if_held(self, sender: NodeId, message: Message, out: Outbox) -> None:
         content = self.content_of(message)
@@ -393,10 +407,10 @@ class AddressedMulticast(Multicast):
 
     def _spread(self, message: Message, to: list[NodeId]) -> None:
         """An own message is on its way to these."""
-        if to:
+        if to:  # else nobody can lack it
             parcels = [self.links.sent_to(node) for node in to]
             self._spreading[self.name_of(message)] = Spreading(message, to, parcels)
-        self._entrust_later(self.me, message)
+            self._entrust_later(self.me, message)
 
     def _forget_what_is_everywhere(self) -> None:
         """Own messages get everywhere almost in the order they were sent."""
@@ -404,6 +418,7 @@ class AddressedMulticast(Multicast):
             if not self._has_arrived(spreading):
                 return
             del self._spreading[name]
+            self._forget(self.me, name)
 
     def _has_arrived(self, spreading: Spreading) -> bool:
         return all(
@@ -423,8 +438,9 @@ class AddressedMulticast(Multicast):
 
     def _keep_safe(self, origin: NodeId, message: Message) -> None:
         name = self.name_of(message)
-        if not self.safe.has(origin, name):
-            self.safe.keep(origin, name, message, self.destinations(message), self.me)
+        others = [node for node in self.destinations(message) if node not in (origin, self.me)]
+        if others and not self.safe.has(origin, name):
+            self.safe.keep(origin, name, message, others)
             self._entrust_later(origin, message)
 
     def _entrust_later(self, origin: NodeId, message: Message) -> None:
@@ -437,18 +453,29 @@ class AddressedMulticast(Multicast):
 
     def _entrust(self, node: NodeId, out: Outbox) -> None:
         """What is to be sent to `node` now may follow everything that is kept here."""
-        for (origin, name), message in self._to_entrust.pop(node, {}).items():
-            is_mine = origin == self.me and name in self._spreading
-            if is_mine or self.safe.has(origin, name):
-                self.links.send([node], Entrusted(origin, message), out)
+        for (origin, _), message in self._to_entrust.pop(node, {}).items():
+            self.links.send([node], Entrusted(origin, message), out)
 
     def _hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
         """Links bring what they are given: once is enough."""
-        key = (peer, origin, self.name_of(message))
-        if key not in self._handed:
-            self._handed[key] = None
+        handed = self._handed.setdefault((origin, self.name_of(message)), {})
+        if peer not in handed:
+            handed[peer] = None
             self._entrust(peer, out)
             self.links.send([peer], Entrusted(origin, message), out)
+
+    def _forget(self, origin: NodeId, name: Name) -> None:
+        """It is everywhere: nobody has to be entrusted with it any more."""
+        self._handed.pop((origin, name), None)
+        for node in list(self._to_entrust):
+            self._to_entrust[node].pop((origin, name), None)
+            if not self._to_entrust[node]:
+                del self._to_entrust[node]
+
+    def kept(self) -> int:
+        """Messages that somebody may lack, and traces of them."""
+        safe = self.safe.size() + len(self._spreading)
+        return self.links.kept() + safe + len(self._to_entrust) + len(self._handed)
 
 
 def nothing_waits(multicast: Multicast) -> bool:
@@ -458,8 +485,7 @@ def nothing_waits(multicast: Multicast) -> bool:
 
 def nothing_is_kept(multicast: Multicast) -> bool:
     assert isinstance(multicast, AddressedMulticast)
-    kept = multicast.safe.size() + len(multicast._spreading)
-    return multicast.links.kept() == 0 and kept == 0
+    return multicast.kept() == 0
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:

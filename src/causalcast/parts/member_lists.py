@@ -81,14 +81,10 @@ class Memberships(Message):
 
 
 class Addressed(Message):
-    """Who a publication is for: the founders of its group without those that left, and others.
+    """Something for the founders of a group without those that left, and for those that joined.
 
     `times` says for the how-manieth time each of those that joined is a member.
     """
-
-    wire = Wire(
-        "member_lists.addressed", joined=list[NodeId], times=list[int], left=list[NodeId]
-    )
 
     def __init__(self, joined: list[NodeId], times: list[int], left: list[NodeId]) -> None:
         self.joined = joined
@@ -96,7 +92,7 @@ class Addressed(Message):
         self.left = left
 
 
-MESSAGES = [Joined, Left, Welcome, Memberships, Addressed]
+MESSAGES = [Joined, Left, Welcome, Memberships]
 NOT_ADDRESSED = -1
 
 
@@ -126,31 +122,34 @@ class MemberLists:
         """For the how-manieth time `node` is a member, as far as is known here."""
         return self._members.setdefault(group, {}).get(node, NOT_ADDRESSED)
 
-    def address(self, group: GroupId) -> Addressed:
-        """The members, as a publication says it."""
+    def joined(self, group: GroupId) -> dict[NodeId, int]:
+        """The members that are no founders or came again, and for the how-manieth time."""
         members = self._members.setdefault(group, {})
-        joined = [node for node, time in members.items() if time > 0]
-        left = [node for node in self._founders.get(group, {}) if node not in members]
-        return Addressed(joined, [members[node] for node in joined], left)
+        return {node: time for node, time in members.items() if time > 0}
 
-    def addressed(self, group: GroupId, address: Addressed) -> list[NodeId]:
-        """Everybody that a publication was sent to."""
-        changed = dict.fromkeys([*address.left, *address.joined])
+    def left(self, group: GroupId) -> list[NodeId]:
+        """The founders that are no members any more."""
+        members = self._members.setdefault(group, {})
+        return [node for node in self._founders.get(group, {}) if node not in members]
+
+    def addressees(self, group: GroupId, sent: Addressed) -> list[NodeId]:
+        """Everybody that something to a group is for."""
+        changed = dict.fromkeys([*sent.left, *sent.joined])
         stayed = [node for node in self._founders.get(group, {}) if node not in changed]
-        return [*stayed, *address.joined]
+        return [*stayed, *sent.joined]
 
-    def time_addressed(self, group: GroupId, address: Addressed, node: NodeId) -> int:
-        """Which membership of `node` a publication is for."""
-        for joined, time in zip(address.joined, address.times, strict=False):
+    def time_addressed(self, group: GroupId, sent: Addressed, node: NodeId) -> int:
+        """Which membership of `node` it is for."""
+        for joined, time in zip(sent.joined, sent.times, strict=False):
             if joined == node:
                 return time
         is_founder = node in self._founders.get(group, {})
-        return 0 if is_founder and node not in address.left else NOT_ADDRESSED
+        return 0 if is_founder and node not in sent.left else NOT_ADDRESSED
 
-    def is_meant(self, group: GroupId, address: Addressed) -> bool:
-        """Whether a publication is meant for this node's present membership."""
+    def is_meant(self, group: GroupId, sent: Addressed) -> bool:
+        """Whether it is meant for this node's present membership."""
         mine = self.time_of(group, self.me)
-        return mine != NOT_ADDRESSED and self.time_addressed(group, address, self.me) == mine
+        return mine != NOT_ADDRESSED and self.time_addressed(group, sent, self.me) == mine
 
     def is_welcomed(self, group: GroupId, sender: NodeId) -> bool:
         """Whether `sender` knows of this node's present membership."""

@@ -417,8 +417,9 @@ class ReliableSending:
     # For origins that are away
 
     def _keep_safe(self, identity: MessageId, message: Message) -> None:
-        name = (ANY_GROUP, number_of(identity))
-        self.safe.keep(origin_of(identity), name, message, list(self.neighbours), self.me)
+        origin, name = origin_of(identity), (ANY_GROUP, number_of(identity))
+        others = [node for node in self.neighbours if node != origin]
+        self.safe.keep(origin, name, message, others)
 
     def _is_everywhere(self, group: GroupId, number: int) -> bool:
         return message_id(self.me, number) not in self._kept

@@ -98,9 +98,11 @@ class SafeKeeping:
         is_everywhere: Callable[[GroupId, int], bool],
         lacks: Callable[[NodeId, GroupId, int], bool],
         hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
+        forgot: Callable[[NodeId, Name], None] | None = None,
     ) -> None:
         """`is_everywhere`: of own copies; `lacks`: whether this node lacks one that is offered;
-        `hand_over`: bring a copy of an origin to a peer."""
+        `hand_over`: bring a copy of an origin to a peer; `forgot`: a copy is everywhere."""
+        self._forgot = forgot
         self._first_pause = first_pause
         self._pause = first_pause
         self._is_everywhere = is_everywhere
@@ -114,14 +116,10 @@ class SafeKeeping:
 
     # What the owner calls
 
-    def keep(
-        self, origin: NodeId, name: Name, message: Message, destinations: list[NodeId], me: NodeId
-    ) -> None:
-        """Keep a copy until it is at all its destinations."""
-        kept = self._kept.setdefault(origin, {})
-        if name not in kept:
-            others = [node for node in destinations if node not in (origin, me)]
-            kept[name] = Kept(message, others)
+    def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> None:
+        """Keep a copy until the others that it is for have it; nothing if there are none."""
+        if others:
+            self._kept.setdefault(origin, {})[name] = Kept(message, others)
             self._pause = self._first_pause
 
     def tend(self, out: Outbox) -> None:
@@ -143,6 +141,10 @@ class SafeKeeping:
     def is_away(self, node: NodeId) -> bool:
         """Whether a node is taken to be down."""
         return node not in self._up or node in self._suspected
+
+    def present(self) -> list[NodeId]:
+        """Those that can be spoken with."""
+        return list(self._up)
 
     def size(self) -> int:
         """Copies kept."""
@@ -248,7 +250,8 @@ class SafeKeeping:
 
     def _forget(self, origin: NodeId, name: Name) -> None:
         kept = self._kept.get(origin, {})
-        kept.pop(name, None)
+        if kept.pop(name, None) is not None and self._forgot is not None:
+            self._forgot(origin, name)
         if not kept:
             self._kept.pop(origin, None)
 

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from causalcast.core import (
     CAUSAL_WITHOUT_THE_DEAD,
     GroupId,
+    LinkId,
     Message,
     MessageId,
     Needs,
@@ -51,6 +52,8 @@ from causalcast.parts.waiting_room import Lack
 Clocks = dict[GroupId, VectorClock]
 EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
 LEFT = "cbcast.left"
+ASK = "cbcast.ask"
+MOST_PATIENCE = 16  # times the first pause: so seldom the same is asked again
 
 
 class Timestamped(Message):
@@ -98,6 +101,31 @@ class Freed(Message):
         self.waiting = waiting
 
 
+class Unwelcomed(Message):
+    """The sender's `time`-th membership of a group was not welcomed by these, who seem to be away.
+
+    It takes so many of their publications to the group for not meant for it: say if it may more.
+    """
+
+    wire = Wire("cbcast.unwelcomed", group=GroupId, time=int, counts=dict[NodeId, int])
+
+    def __init__(self, group: GroupId, time: int, counts: VectorClock) -> None:
+        self.group = group
+        self.time = time
+        self.counts = counts
+
+
+class Vouched(Message):
+    """Up to these counts no publication to the group was meant for your `time`-th membership."""
+
+    wire = Wire("cbcast.vouched", group=GroupId, time=int, counts=dict[NodeId, int])
+
+    def __init__(self, group: GroupId, time: int, counts: VectorClock) -> None:
+        self.group = group
+        self.time = time
+        self.counts = counts
+
+
 class Cbcast(AddressedMulticast):
     """Counts per group, and messages that wait for what they name."""
 
@@ -106,6 +134,9 @@ class Cbcast(AddressedMulticast):
         self.past: Clocks = {}  # all that a publication of this node follows, of all groups
         self.done: Clocks = {}  # delivered here, or never meant for this node; of its own groups
         self.told: dict[GroupId, Clocks] = {}  # per group: the past that its members were told
+        self._first_pause = setup.number("repeat_after")
+        self._pause = self._first_pause
+        self._asking = False
 
     # Sending
 
@@ -224,6 +255,90 @@ class Cbcast(AddressedMulticast):
         done[sender] = max(published, done.get(sender, 0))
         self.waiting.wake((group, sender))
 
+    # Welcomes that will never come
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        if isinstance(message, Unwelcomed):
+            self._vouch(sender, message, out)
+        else:
+            super().on_message(sender, message, out)
+            self._ask_soon(out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        super().on_neighbour_down(peer, link, out)
+        self._pause = self._first_pause
+        self._ask_soon(out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        super().on_neighbour_up(peer, link, newborn, out)
+        self._pause = self._first_pause
+        self._ask_soon(out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        super().on_suspect(peer, out)
+        self._ask_soon(out)
+
+    def _unwelcoming(self) -> Clocks:
+        """Per group: nodes that are away, did not welcome this one, and that something waits for;
+        with how many of their publications are known not to be meant for it."""
+        found: Clocks = {}
+        for lack in self.waiting.lacks():
+            group, node = GroupId(lack[0]), NodeId(lack[1])
+            is_late = group != EVERYBODY and not self.lists.is_welcomed(group, node)
+            if is_late and self.safe.is_away(node):
+                found.setdefault(group, {})[node] = self.done.get(group, {}).get(node, 0)
+        return found
+
+    def _ask_soon(self, out: Outbox) -> None:
+        if not self._asking and self._unwelcoming():
+            self._asking = True
+            out.start_timer(ASK, self._pause)
+
+    def _ask(self, out: Outbox) -> None:
+        self._asking = False
+        for group, counts in self._unwelcoming().items():
+            for peer in self.safe.present():
+                out.send(peer, Unwelcomed(group, self.lists.time_of(group, self.me), counts))
+        self._pause = min(2 * self._pause, MOST_PATIENCE * self._first_pause)
+        self._ask_soon(out)
+
+    def _vouch(self, member: NodeId, asked: Unwelcomed, out: Outbox) -> None:
+        """Say what is in this node's past and was not meant for a new member.
+
+        Whatever was meant for it and is in the past is kept here, for the member lacks it.
+        """
+        group = asked.group
+        if self.lists.time_of(group, member) != asked.time:
+            return  # its join is not known here yet, or it is an old one
+        counts = {}
+        for node, known in asked.counts.items():
+            not_meant = self.past.get(group, {}).get(node, 0)
+            for origin, _, kept in self.safe.copies():
+                if origin == node and self._is_addressed(kept, group, member, asked.time):
+                    assert isinstance(kept, Timestamped)
+                    not_meant = min(not_meant, kept.before)
+            if not_meant > known:
+                counts[node] = not_meant
+        if counts:
+            out.note("cbcast.vouched", member)
+            self.links.send([member], Vouched(group, asked.time, counts), out)
+
+    def _is_addressed(self, kept: Message, group: GroupId, member: NodeId, time: int) -> bool:
+        """Whether a message to a group is meant for the `time`-th membership of `member`."""
+        assert isinstance(kept, Timestamped)
+        content = kept.content
+        if kept.group != group or not isinstance(content, Published):
+            return False
+        return self.lists.time_addressed(group, content, member) == time
+
+    def take_other(self, sender: NodeId, taken: Message) -> bool:
+        if not isinstance(taken, Vouched):
+            return False
+        if self.lists.time_of(taken.group, self.me) == taken.time:
+            for node, published in taken.counts.items():
+                self._not_meant(taken.group, node, published)
+        return True
+
     def end_membership(self, group: GroupId) -> None:
         self.leave_waiting_only(
             [
@@ -244,6 +359,8 @@ class Cbcast(AddressedMulticast):
             out.persist(Freed(self.waiting.size()))
             self.pass_on(out)
             self.safe.tend(out)
+        elif name == ASK:
+            self._ask(out)
         else:
             super().on_timer(name, subject, out)
 
@@ -283,14 +400,14 @@ SPEC = ProtocolSpec(
     name="cbcast",
     summary="A vector clock per group, timestamps compressed (CBCAST of 1991).",
     build=build,
-    messages=[Timestamped, Tables, Freed, *addressed_multicast.MESSAGES],
+    messages=[Timestamped, Tables, Freed, Unwelcomed, Vouched, *addressed_multicast.MESSAGES],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
     options=reliable_links.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=addressed_multicast.tolerates,
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
-    rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant"],
+    rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant", "cbcast.vouched"],
     cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -11,6 +11,7 @@ from causalcast.core.groups import Groups
 from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, GroupId, NodeId
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import Rejected, WireError
+from causalcast.parts.addressed_multicast import Entrusted
 from causalcast.parts.member_lists import Joined
 from causalcast.runtime.rights import Rights
 from causalcast.runtime.signatures import Signatures
@@ -70,6 +71,8 @@ class Admission:
         """Raise Rejected for a membership that its sender has no right to."""
         if isinstance(message, Envelope):
             return  # groups inside a hosted protocol are its own
+        if isinstance(message, Entrusted):
+            sender = message.origin  # whoever brings it
         if isinstance(message, Joined):
             group: GroupId = message.group
             if not self._rights.may_subscribe(sender, group):

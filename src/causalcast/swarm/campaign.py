@@ -146,9 +146,7 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
     spec = plan.spec()
     where = f"seed {seed}"
     if not plan.is_adversary(seed):
-        text = random_scenario(
-            spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good
-        )
+        text = random_scenario(spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good)
         scenario = Scenario(text, where, protocol=plan.protocol)
         return try_scenario(scenario, plan.properties(), level)
     head, tables = draw_stage(spec, seed, plan.options, plan.overlay)

@@ -60,9 +60,7 @@ def may_join(spec: ProtocolSpec) -> bool:
     return "fifo_order" in spec.guarantees
 
 
-def expected_kinds(
-    spec: ProtocolSpec, by: str, beyond: bool, for_good: bool = False
-) -> list[str]:
+def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool, for_good: bool = False) -> list[str]:
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
     if by != "adversary" and (for_good or promises_without_the_dead(spec)):

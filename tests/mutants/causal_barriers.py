@@ -106,6 +106,26 @@ def everything_is_meant(self: MemberLists, group: int, sender: NodeId) -> bool:
     return True
 
 
+def hand_nothing_over(
+    self: CausalBarriers, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """What an origin that is away cannot bring, nobody brings."""
+
+
+def everywhere_at_once(self: CausalBarriers, group: int, number: int) -> bool:
+    return True
+
+
+def entrust_nothing(self: CausalBarriers, node: NodeId, out: Outbox) -> None:
+    """Who is no member gets effects alone."""
+    self._to_entrust.pop(node, None)
+
+
+def for_everybody(self: CausalBarriers, sender: NodeId, message: Message) -> bool:
+    """What is only to be kept is taken like everything else."""
+    return True
+
+
 MUTANTS = [
     Mutant(
         "barrier_not_checked",
@@ -178,5 +198,29 @@ MUTANTS = [
         "what was meant for an earlier membership is not delivered",
         ["agreement", "causal_order", "fifo_order"],
         [Patch(MemberLists, "is_meant", everything_is_meant)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(CausalBarriers, "_hand_over", hand_nothing_over)],
+    ),
+    Mutant(
+        "forgotten_too_soon",
+        "a copy is kept until it is at all its destinations",
+        ["agreement"],
+        [Patch(CausalBarriers, "_is_everywhere", everywhere_at_once)],
+    ),
+    Mutant(
+        "outsiders_not_entrusted",
+        "who is no member keeps the causes of what it delivers",
+        ["agreement"],
+        [Patch(CausalBarriers, "_entrust", entrust_nothing)],
+    ),
+    Mutant(
+        "entrusted_taken_for_meant",
+        "what is entrusted to a node that it is not for is only kept",
+        ["agreement", "causal_order", "fifo_order", "at_rest"],
+        [Patch(CausalBarriers, "is_for_me", for_everybody)],
     ),
 ]

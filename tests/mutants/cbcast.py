@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
-from causalcast.core import GroupId, Message, NodeId
-from causalcast.parts.member_lists import Joined, MemberLists, Welcome
+from causalcast.core import GroupId, Message, NodeId, Outbox
+from causalcast.parts.addressed_multicast import KeptSafe
+from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
+from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
-from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped
+from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
 from causalcast.swarm.mutant import Mutant, Patch
 
 _lacks = Cbcast._lacks
@@ -31,7 +33,7 @@ def lacks_no_welcome(
 ) -> Iterator[tuple[GroupId, NodeId, int]]:
     """Nobody's welcome is waited for: what is not counted yet counts as never meant."""
     for group, node, number in _lacks(self, sender, message):
-        if group == EVERYBODY or node == sender or self.lists.is_meant(group, node):
+        if group == EVERYBODY or node == sender or self.lists.is_welcomed(group, node):
             yield group, node, number
 
 
@@ -45,6 +47,57 @@ def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message)
     }
     number, before = message.number, message.before
     return _count(self, sender, Timestamped(message.group, number, before, mine, message.content))
+
+
+def hand_nothing_over(
+    self: Cbcast, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """What an origin that is away cannot bring, nobody brings."""
+
+
+def everywhere_at_once(self: Cbcast, group: GroupId, number: int) -> bool:
+    return True
+
+
+def never_everywhere(self: Cbcast, group: GroupId, number: int) -> bool:
+    return False
+
+
+def entrust_nothing(self: Cbcast, node: NodeId, out: Outbox) -> None:
+    """Who is no member gets effects alone."""
+    self._to_entrust.pop(node, None)
+
+
+def old_for_nobody(self: Cbcast, sender: NodeId, name: Name) -> bool:
+    return False
+
+
+def vouch_for_nobody(self: Cbcast, member: NodeId, asked: Unwelcomed, out: Outbox) -> None:
+    """Nobody says what a dead node had published before it knew of a new member."""
+
+
+def addressed_to_nobody(
+    self: Cbcast, kept: Message, group: GroupId, member: NodeId, time: int
+) -> bool:
+    """What was meant for the new member is vouched for like everything else."""
+    return False
+
+
+def takes_without_a_welcome(self: Cbcast, sender: NodeId, message: Message) -> None:
+    """That a message was meant for this node says nothing about those before it."""
+
+
+def meant_for_any_time(self: MemberLists, group: GroupId, sent: Addressed) -> bool:
+    """Whether it was meant for an earlier membership is not looked at."""
+    return self.has(group, self.me)
+
+
+def restore_without_what_was_kept(self: Cbcast, record: Message) -> None:
+    if not isinstance(record, KeptSafe):
+        _restore(self, record)
+
+
+_restore = Cbcast.restore
 
 
 def count_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
@@ -138,5 +191,65 @@ MUTANTS = [
         "who joined is addressed",
         ["agreement"],
         [Patch(MemberLists, "on_joined", join_not_heard)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(Cbcast, "_hand_over", hand_nothing_over)],
+    ),
+    Mutant(
+        "forgotten_too_soon",
+        "a copy is kept until it is at all its destinations",
+        ["agreement"],
+        [Patch(Cbcast, "_is_everywhere", everywhere_at_once)],
+    ),
+    Mutant(
+        "never_everywhere",
+        "an origin says which of its copies are everywhere",
+        ["at_rest"],
+        [Patch(Cbcast, "_is_everywhere", never_everywhere)],
+    ),
+    Mutant(
+        "outsiders_not_entrusted",
+        "who is no member keeps the causes of what it delivers",
+        ["agreement"],
+        [Patch(Cbcast, "_entrust", entrust_nothing)],
+    ),
+    Mutant(
+        "handed_over_taken_twice",
+        "what comes from its origin and from others is delivered once",
+        ["no_duplication", "fifo_order", "causal_order", "invariant"],
+        [Patch(Cbcast, "is_old", old_for_nobody)],
+    ),
+    Mutant(
+        "nobody_vouches",
+        "others say what a dead node published before it knew of a new member",
+        ["agreement"],
+        [Patch(Cbcast, "_vouch", vouch_for_nobody)],
+    ),
+    Mutant(
+        "vouched_for_too_much",
+        "… and not what was meant for the new member",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(Cbcast, "_is_addressed", addressed_to_nobody)],
+    ),
+    Mutant(
+        "welcome_lost_with_its_sender",
+        "the first message that is meant for a new member is a welcome too",
+        ["agreement", "causal_order"],
+        [Patch(Cbcast, "takes", takes_without_a_welcome)],
+    ),
+    Mutant(
+        "old_copies_taken",
+        "what was meant for an earlier membership is not delivered",
+        ["agreement", "causal_order", "fifo_order", "no_duplication"],
+        [Patch(MemberLists, "is_meant", meant_for_any_time)],
+    ),
+    Mutant(
+        "kept_not_restored",
+        "what is kept for others survives a restart",
+        ["agreement"],
+        [Patch(Cbcast, "restore", restore_without_what_was_kept)],
     ),
 ]

@@ -89,8 +89,16 @@ def shown_by(path: Path, mutant: Mutant, random: int | None, adversary: int | No
 
 def plan_for(path: Path, mutant: Mutant, by: str) -> Plan:
     """A campaign with the mutant planted."""
-    options = dict(mutant.options)
-    return Plan(path.stem, options, by=by, mutants=str(path), mutant=mutant.name)
+    overlay = "mesh" if mutant.for_good else ""
+    return Plan(
+        path.stem,
+        dict(mutant.options),
+        overlay,
+        by,
+        mutants=str(path),
+        mutant=mutant.name,
+        for_good=mutant.for_good,
+    )
 
 
 def catch_by_name(path: Path, name: str) -> Caught:

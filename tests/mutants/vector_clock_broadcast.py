@@ -7,6 +7,7 @@ from causalcast.core.message import Message
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
 from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.reliable_sending import Have, Neighbour, ReliableSending
+from causalcast.parts.safe_keeping import Name, SafeKeeping
 from causalcast.parts.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
@@ -193,6 +194,31 @@ def compact_to_nothing(self: LivingWorld, me: NodeId) -> None:
         self.nodes[me].disk.records = []
 
 
+def hand_nothing_over(
+    self: ReliableSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """What an origin that is away cannot bring, nobody brings."""
+
+
+def everywhere_at_once(self: ReliableSending, group: int, number: int) -> bool:
+    return True
+
+
+def nobody_is_away(self: SafeKeeping, node: NodeId) -> bool:
+    """Origins are asked for ever."""
+    return False
+
+
+def forget_nothing(self: SafeKeeping, origin: NodeId, name: Name) -> None:
+    """Copies that are everywhere are kept all the same."""
+
+
+def restore_own_alone(self: ReliableSending, identity: MessageId, message: Message) -> None:
+    """Copies of others are not kept."""
+
+
+DIRECT = {"spread": "direct"}
+
 MUTANTS = [
     Mutant(
         "causes_not_sent",
@@ -331,5 +357,45 @@ MUTANTS = [
         "nothing is visible before its entry is durable",
         ["no_duplication", "agreement", "no_creation"],
         [Patch(SteppingWorld, "_finish_half", crash_without_the_entry)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "where copies go straight: what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "others_forget_too_soon",
+        "… and keep it until all have it",
+        ["agreement"],
+        [Patch(ReliableSending, "_is_everywhere", everywhere_at_once)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "others_keep_nothing",
+        "… from the moment it is here",
+        ["agreement"],
+        [Patch(ReliableSending, "_keep_safe", restore_own_alone)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "others_keep_for_ever",
+        "… and no longer",
+        ["at_rest"],
+        [Patch(SafeKeeping, "_forget", forget_nothing)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "nobody_is_away",
+        "… and offer it when its origin is away",
+        ["agreement"],
+        [Patch(SafeKeeping, "is_away", nobody_is_away)],
+        DIRECT,
+        for_good=True,
     ),
 ]

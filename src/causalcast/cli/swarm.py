@@ -74,7 +74,7 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument(
         "--for-good",
         action="store_true",
-        help="in random scenarios some nodes die as they publish and never come back; the others "
+        help="some nodes die, most of them as they publish, and never come back; the others "
         "must agree without them. Where links can be missing, use --overlay mesh",
     )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")

@@ -129,6 +129,7 @@ class AddressedMulticast(Multicast):
             self._is_lacking,
             self._hand_over,
             self._forget,
+            self.needs,
         )
         self._spreading: dict[Name, Spreading] = {}  # own messages that somebody may lack
         # Per node: what it has to be entrusted with before anything else is sent to it.
@@ -176,6 +177,10 @@ class AddressedMulticast(Multicast):
     def is_for_me(self, sender: NodeId, message: Message) -> bool:
         """Whether a message that arrives here is to be looked at, or only to be kept."""
         raise AssertionError("a protocol must say what is for this node")
+
+    def needs(self, node: NodeId, message: Message) -> bool:
+        """Whether a node that a message was sent to has to have it, as far as is known here."""
+        return True
 
     def takes(self, sender: NodeId, message: Message) -> None:
         """A message for this node is about to wait."""
@@ -382,6 +387,7 @@ class AddressedMulticast(Multicast):
             self.lists.on_joined(sender, content)
         elif isinstance(content, Left):
             self.lists.on_left(sender, content)
+            self._entrust_to_one_that_left(sender)
         return counted
 
     def is_meant(self, published: Published) -> bool:
@@ -448,7 +454,15 @@ class AddressedMulticast(Multicast):
         to = dict.fromkeys(self.destinations(message))
         name = self.name_of(message)
         for node in self.everybody:
-            if node not in to and node not in (origin, self.me):
+            waits = node in to and self.needs(node, message)
+            if not waits and node not in (origin, self.me):
+                self._to_entrust.setdefault(node, {})[origin, name] = message
+
+    def _entrust_to_one_that_left(self, node: NodeId) -> None:
+        """It waits no longer for what was sent to it as a member."""
+        own = [(self.me, name, sent.message) for name, sent in self._spreading.items()]
+        for origin, name, message in [*self.safe.copies(), *own]:
+            if origin != node and not self.needs(node, message):
                 self._to_entrust.setdefault(node, {})[origin, name] = message
 
     def _entrust(self, node: NodeId, out: Outbox) -> None:

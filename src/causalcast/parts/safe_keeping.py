@@ -5,7 +5,8 @@ middle of a multicast, some have the copy and some do not. So whoever takes a co
 is at all its destinations:
 
 - While the origin is there, it is asked, for many copies at once, and less and less often while
-  nothing new comes. It says which of them are everywhere; those are forgotten.
+  nothing new comes. It says which of them are everywhere; those are forgotten. If the rest is for
+  somebody who stays away, the asking ends until a link comes or goes, or a new copy is kept.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
@@ -25,7 +26,8 @@ from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 
 TEND: Final = "safe_keeping.tend"
-MOST_PATIENCE: Final = 16  # times the first pause: so seldom is asked about what stays the same
+# Times the first pause; when nothing has changed for so long, nothing is asked until it does.
+MOST_PATIENCE: Final = 16
 
 Numbers = dict[GroupId, list[int]]
 Name = tuple[GroupId, int]
@@ -99,10 +101,13 @@ class SafeKeeping:
         lacks: Callable[[NodeId, GroupId, int], bool],
         hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
         forgot: Callable[[NodeId, Name], None] | None = None,
+        needs: Callable[[NodeId, Message], bool] | None = None,
     ) -> None:
         """`is_everywhere`: of own copies; `lacks`: whether this node lacks one that is offered;
-        `hand_over`: bring a copy of an origin to a peer; `forgot`: a copy is everywhere."""
+        `hand_over`: bring a copy of an origin to a peer; `forgot`: a copy is everywhere; `needs`:
+        whether a node that a copy was for still needs it."""
         self._forgot = forgot
+        self._needs = needs
         self._first_pause = first_pause
         self._pause = first_pause
         self._is_everywhere = is_everywhere
@@ -124,7 +129,8 @@ class SafeKeeping:
 
     def tend(self, out: Outbox) -> None:
         """Go on with what is kept, if there is anything and anybody to speak with."""
-        if not self._tending and self._kept and self._up:
+        is_patient = self._pause > MOST_PATIENCE * self._first_pause
+        if not self._tending and not is_patient and self._kept and self._up:
             self._tending = True
             out.start_timer(TEND, self._pause)
 
@@ -174,8 +180,9 @@ class SafeKeeping:
         if any(peer in self._up for peer in self._unanswered):
             self._pause = self._first_pause  # what was asked or said got lost
         else:
-            self._pause = min(2 * self._pause, MOST_PATIENCE * self._first_pause)
+            self._pause *= 2
         self._unanswered = {}
+        self._drop_what_nobody_needs()
         for origin, kept in self._kept.items():
             if not self.is_away(origin):
                 out.send(origin, Ask(_numbers(list(kept))))
@@ -247,6 +254,17 @@ class SafeKeeping:
             if name in lacking:
                 out.note("safe_keeping.handed_over", sender)
                 self._hand_over(sender, answer.origin, copy.message, out)
+
+    def _drop_what_nobody_needs(self) -> None:
+        if self._needs is None:
+            return
+        for origin, name, message in list(self.copies()):
+            may_lack = self._kept[origin][name].may_lack
+            for node in list(may_lack):
+                if not self._needs(node, message):
+                    del may_lack[node]
+            if not may_lack:
+                self._forget(origin, name)
 
     def _forget(self, origin: NodeId, name: Name) -> None:
         kept = self._kept.get(origin, {})

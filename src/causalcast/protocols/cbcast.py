@@ -44,7 +44,7 @@ from causalcast.core import (
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.parts import addressed_multicast, reliable_links
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
-from causalcast.parts.member_lists import Joined, Welcome
+from causalcast.parts.member_lists import NOT_ADDRESSED, Joined, Welcome
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.parts.waiting_room import Lack
@@ -53,7 +53,7 @@ Clocks = dict[GroupId, VectorClock]
 EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
 LEFT = "cbcast.left"
 ASK = "cbcast.ask"
-MOST_PATIENCE = 16  # times the first pause: so seldom the same is asked again
+MOST_PATIENCE = 64  # times the first pause; then nothing is asked until something changes
 
 
 class Timestamped(Message):
@@ -187,7 +187,18 @@ class Cbcast(AddressedMulticast):
         return message.group, message.number
 
     def is_old(self, sender: NodeId, name: Name) -> bool:
-        return self.done.get(name[0], {}).get(sender, 0) >= name[1]
+        group = name[0]
+        if group != EVERYBODY and not self.lists.has(group, self.me):
+            return True
+        return self.done.get(group, {}).get(sender, 0) >= name[1]
+
+    def needs(self, node: NodeId, message: Message) -> bool:
+        """Who left, or left and joined again, does not wait for what was sent to it before."""
+        assert isinstance(message, Timestamped)
+        group = message.group
+        if group == EVERYBODY:
+            return True
+        return self._is_addressed(message, group, node, self.lists.time_of(group, node))
 
     def is_for_me(self, sender: NodeId, message: Message) -> bool:
         assert isinstance(message, Timestamped)
@@ -261,7 +272,10 @@ class Cbcast(AddressedMulticast):
         if isinstance(message, Unwelcomed):
             self._vouch(sender, message, out)
         else:
+            held = self.waiting.size()
             super().on_message(sender, message, out)
+            if self.waiting.size() != held:
+                self._pause = self._first_pause
             self._ask_soon(out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
@@ -276,6 +290,7 @@ class Cbcast(AddressedMulticast):
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
         super().on_suspect(peer, out)
+        self._pause = self._first_pause
         self._ask_soon(out)
 
     def _unwelcoming(self) -> Clocks:
@@ -290,7 +305,8 @@ class Cbcast(AddressedMulticast):
         return found
 
     def _ask_soon(self, out: Outbox) -> None:
-        if not self._asking and self._unwelcoming():
+        is_patient = self._pause > MOST_PATIENCE * self._first_pause
+        if not self._asking and not is_patient and self._unwelcoming():
             self._asking = True
             out.start_timer(ASK, self._pause)
 
@@ -299,7 +315,7 @@ class Cbcast(AddressedMulticast):
         for group, counts in self._unwelcoming().items():
             for peer in self.safe.present():
                 out.send(peer, Unwelcomed(group, self.lists.time_of(group, self.me), counts))
-        self._pause = min(2 * self._pause, MOST_PATIENCE * self._first_pause)
+        self._pause *= 2
         self._ask_soon(out)
 
     def _vouch(self, member: NodeId, asked: Unwelcomed, out: Outbox) -> None:
@@ -327,7 +343,7 @@ class Cbcast(AddressedMulticast):
         """Whether a message to a group is meant for the `time`-th membership of `member`."""
         assert isinstance(kept, Timestamped)
         content = kept.content
-        if kept.group != group or not isinstance(content, Published):
+        if kept.group != group or not isinstance(content, Published) or time == NOT_ADDRESSED:
             return False
         return self.lists.time_addressed(group, content, member) == time
 

@@ -21,7 +21,7 @@ from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.directed_world import LOST, Way
 from causalcast.simulator.director import Step, text_of
 from causalcast.simulator.scenario import Scenario
-from causalcast.swarm.generate import Draw, may_join, toml_text
+from causalcast.swarm.generate import Draw, may_join, promises_without_the_dead, toml_text
 
 SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)
 FEWEST_STEPS, MOST_STEPS = 20, 120
@@ -299,18 +299,26 @@ class Adversary:
 
 
 def draw_stage(
-    spec: ProtocolSpec, seed: int, options: Mapping[str, Any], overlay: str = ""
+    spec: ProtocolSpec,
+    seed: int,
+    options: Mapping[str, Any],
+    overlay: str = "",
+    for_good: bool = False,
 ) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    """Head and tables of a scenario without steps: who is there, and how links behave."""
+    """Head and tables of a scenario without steps: who is there, how links behave, and whether
+    those that are down at the end come back."""
     draw = Draw(spec, seed, options, overlay, SIZES)
     head = {"protocol": spec.name, "seed": seed, "steps": []}
     fifo = spec.needs.links == "fifo" or draw.rng.random() < 0.5
+    groups = draw.groups()
+    may_stay_down = for_good or promises_without_the_dead(spec)
+    recover_all = not may_stay_down or draw.rng.random() < 0.5
     tables: list[tuple[str, dict[str, Any]]] = [
         ("options", dict(options)),
         ("overlay", {"kind": "edges", "nodes": draw.nodes, "edges": draw.edges}),
         ("network", {"fifo": fifo}),
-        ("groups", draw.groups()),
-        ("calm", {"recover_all": True}),
+        ("groups", groups),
+        ("calm", {"recover_all": recover_all}),
     ]
     return head, tables
 

@@ -149,7 +149,7 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
         text = random_scenario(spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good)
         scenario = Scenario(text, where, protocol=plan.protocol)
         return try_scenario(scenario, plan.properties(), level)
-    head, tables = draw_stage(spec, seed, plan.options, plan.overlay)
+    head, tables = draw_stage(spec, seed, plan.options, plan.overlay, plan.for_good)
     scenario = Scenario(toml_text(head, tables), where, protocol=plan.protocol)
     adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up)
     trial = try_run(adversary.run, adversary.play, plan.properties())

@@ -63,7 +63,7 @@ def may_join(spec: ProtocolSpec) -> bool:
 def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool, for_good: bool = False) -> list[str]:
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
-    if by != "adversary" and (for_good or promises_without_the_dead(spec)):
+    if for_good or promises_without_the_dead(spec):
         kinds += [DIED_FOR_GOOD]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
@@ -110,6 +110,8 @@ class Draw:
         ]
         streams = self._streams(groups)
         faults = self._faults(groups)
+        if self.for_good:
+            faults += self._joins(groups)  # what nobody can tell a late member is the hardest
         deaths = self._deaths(streams, faults) if self.for_good else []
         dead = [death["node"] for death in deaths]
         faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths

@@ -30,13 +30,17 @@ _INHERITED: Final = object()  # a class has the method from another
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted bug. `breaks` names the properties that may show it, the likeliest first."""
+    """One planted bug. `breaks` names the properties that may show it, the likeliest first.
+
+    `for_good`: only where all nodes are linked and some die for good can it be seen.
+    """
 
     name: str
     mechanism: str
     breaks: Sequence[str]
     patches: Sequence[Patch]
     options: Mapping[str, Any] = field(default_factory=dict)
+    for_good: bool = False
 
     @contextmanager
     def planted(self) -> Iterator[None]:

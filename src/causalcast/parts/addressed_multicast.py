@@ -105,6 +105,9 @@ MESSAGES: Final = [
     *reliable_links.MESSAGES,
     *safe_keeping.MESSAGES,
 ]
+# Times what acknowledgements may take. The sooner it is known that a message is everywhere, the
+# fewer nodes have to be entrusted with it.
+ASK_AFTER: Final = 4
 RARE: Final = [
     *reliable_links.RARE,
     *safe_keeping.RARE,
@@ -124,7 +127,7 @@ class AddressedMulticast(Multicast):
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
         self.waiting = WaitingRoom()
         self.safe = SafeKeeping(
-            setup.number("repeat_after"),
+            ASK_AFTER * setup.number("acknowledge_after"),
             self._is_everywhere,
             self._is_lacking,
             self._hand_over,

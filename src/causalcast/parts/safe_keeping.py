@@ -26,8 +26,9 @@ from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 
 TEND: Final = "safe_keeping.tend"
-# Times the first pause; when nothing has changed for so long, nothing is asked until it does.
-MOST_PATIENCE: Final = 16
+# Times the first pause; if all have answered and nothing has changed for so long, nothing is asked
+# until it does.
+MOST_PATIENCE: Final = 64
 
 Numbers = dict[GroupId, list[int]]
 Name = tuple[GroupId, int]
@@ -177,8 +178,9 @@ class SafeKeeping:
     def on_timer(self, out: Outbox) -> None:
         """Ask origins that are there, and offer what those that are away cannot bring."""
         self._tending = False
+        longest = MOST_PATIENCE * self._first_pause
         if any(peer in self._up for peer in self._unanswered):
-            self._pause = self._first_pause  # what was asked or said got lost
+            self._pause = min(2 * self._pause, longest)  # what was asked or said got lost
         else:
             self._pause *= 2
         self._unanswered = {}

@@ -129,6 +129,7 @@ class AddressedMulticast(Multicast):
         self.safe = SafeKeeping(
             ASK_AFTER * setup.number("acknowledge_after"),
             self._is_everywhere,
+            self._is_on_its_way,
             self._is_lacking,
             self._hand_over,
             self._forget,
@@ -438,6 +439,13 @@ class AddressedMulticast(Multicast):
     def _is_everywhere(self, group: GroupId, number: int) -> bool:
         spreading = self._spreading.get((group, number))
         return spreading is None or self._has_arrived(spreading)
+
+    def _is_on_its_way(self, group: GroupId, number: int) -> bool:
+        spreading = self._spreading[group, number]
+        return any(
+            self.links.is_up(node) and not self.links.has_taken(node, parcel)
+            for node, parcel in zip(spreading.to, spreading.parcels, strict=True)
+        )
 
     def _is_lacking(self, origin: NodeId, group: GroupId, number: int) -> bool:
         name = (group, number)

@@ -235,6 +235,10 @@ class ReliableLinks:
         """How many parcels were sent to a peer so far."""
         return self.peers[peer].sent
 
+    def is_up(self, peer: NodeId) -> bool:
+        """Whether there is a link to a peer."""
+        return self.peers[peer].up
+
     def has_taken(self, peer: NodeId, number: int) -> bool:
         """Whether a peer said that it has the parcel of this number, and all before."""
         return self.peers[peer].acknowledged >= number

@@ -163,7 +163,11 @@ class ReliableSending:
         self._for_link = for_link
         self._size_of = size_of
         self.safe = SafeKeeping(
-            self.repeat_after, self._is_everywhere, self._lacks, self._hand_over
+            self.repeat_after,
+            self._is_everywhere,
+            self._is_on_its_way,
+            self._lacks,
+            self._hand_over,
         )
         # A busy link is acknowledged before the window is full, however late the timer is.
         self._acknowledge_at = max(self.window // 4, LEAST_EARLY)
@@ -423,6 +427,11 @@ class ReliableSending:
 
     def _is_everywhere(self, group: GroupId, number: int) -> bool:
         return message_id(self.me, number) not in self._kept
+
+    def _is_on_its_way(self, group: GroupId, number: int) -> bool:
+        identity = message_id(self.me, number)
+        neighbours = self.neighbours.values()
+        return any(one.up and not one.has.has(identity) for one in neighbours)
 
     def _lacks(self, origin: NodeId, group: GroupId, number: int) -> bool:
         return not self.seen.has(message_id(origin, number))

@@ -26,8 +26,8 @@ from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 
 TEND: Final = "safe_keeping.tend"
-# Times the first pause; if all have answered and nothing has changed for so long, nothing is asked
-# until it does.
+# Times the first pause. If for so long all have answered that somebody is away, and that did not
+# change, nothing is asked until it does.
 MOST_PATIENCE: Final = 64
 
 Numbers = dict[GroupId, list[int]]
@@ -44,12 +44,14 @@ class Ask(Message):
 
 
 class Everywhere(Message):
-    """These copies of mine are (perhaps none of those that were asked about): forget them."""
+    """These copies of mine are: forget them. With `soon`, some of the others are on their way, so
+    ask again; if not, they are for somebody who is away."""
 
-    wire = Wire("safe_keeping.everywhere", numbers=dict[GroupId, list[int]])
+    wire = Wire("safe_keeping.everywhere", numbers=dict[GroupId, list[int]], soon=bool)
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, soon: bool) -> None:
         self.numbers = numbers
+        self.soon = soon
 
 
 class Offer(Message):
@@ -99,12 +101,14 @@ class SafeKeeping:
         self,
         first_pause: int,
         is_everywhere: Callable[[GroupId, int], bool],
+        is_on_its_way: Callable[[GroupId, int], bool],
         lacks: Callable[[NodeId, GroupId, int], bool],
         hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
         forgot: Callable[[NodeId, Name], None] | None = None,
         needs: Callable[[NodeId, Message], bool] | None = None,
     ) -> None:
-        """`is_everywhere`: of own copies; `lacks`: whether this node lacks one that is offered;
+        """`is_everywhere`: of own copies; `is_on_its_way`: of those that are not, whether somebody
+        who is there lacks it; `lacks`: whether this node lacks one that is offered;
         `hand_over`: bring a copy of an origin to a peer; `forgot`: a copy is everywhere; `needs`:
         whether a node that a copy was for still needs it."""
         self._forgot = forgot
@@ -112,6 +116,7 @@ class SafeKeeping:
         self._first_pause = first_pause
         self._pause = first_pause
         self._is_everywhere = is_everywhere
+        self._is_on_its_way = is_on_its_way
         self._lacks = lacks
         self._hand_over = hand_over
         self._kept: dict[NodeId, dict[Name, Kept]] = {}  # by origin, in the order they were kept
@@ -164,7 +169,8 @@ class SafeKeeping:
         if isinstance(message, Ask):
             self._on_ask(sender, message, out)
         elif isinstance(message, Everywhere):
-            self._unanswered.pop(sender, None)
+            if not message.soon:
+                self._unanswered.pop(sender, None)
             for name in _names(message.numbers):
                 self._forget(sender, name)
         elif isinstance(message, Offer):
@@ -180,7 +186,7 @@ class SafeKeeping:
         self._tending = False
         longest = MOST_PATIENCE * self._first_pause
         if any(peer in self._up for peer in self._unanswered):
-            self._pause = min(2 * self._pause, longest)  # what was asked or said got lost
+            self._pause = min(2 * self._pause, longest)  # lost, or to be asked again
         else:
             self._pause *= 2
         self._unanswered = {}
@@ -230,8 +236,11 @@ class SafeKeeping:
         self.tend(out)
 
     def _on_ask(self, sender: NodeId, ask: Ask, out: Outbox) -> None:
-        names = [name for name in _names(ask.numbers) if self._is_everywhere(name[0], name[1])]
-        out.send(sender, Everywhere(_numbers(names)))
+        names = _names(ask.numbers)
+        everywhere = [name for name in names if self._is_everywhere(name[0], name[1])]
+        others = [name for name in names if name not in everywhere]
+        soon = any(self._is_on_its_way(name[0], name[1]) for name in others)
+        out.send(sender, Everywhere(_numbers(everywhere), soon))
 
     def _on_offer(self, sender: NodeId, offer: Offer, out: Outbox) -> None:
         has: list[Name] = []

@@ -17,6 +17,8 @@ Where we differ from the paper, and why
 - The paper assumes reliable channels. `parts/reliable_links.py` makes them, over loss and crashes.
 - Groups change: `parts/member_lists.py` tells everybody of joins and leaves by messages that are
   themselves ordered by barriers.
+- All correct destinations of a message get it or none does, whatever dies: unstable messages are
+  kept and handed over (`parts/addressed_multicast.py`).
 - A sender's own copy needs no barrier: it delivers at once.
 """
 
@@ -206,6 +208,7 @@ SPEC = ProtocolSpec(
     invariants=[no_barrier_for_myself],
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
     rare=addressed_multicast.RARE,
-    cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 bytes",
+    cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 "
+    "bytes; 3 bytes and one entry per member that joined or left",
     offers=["explain"],
 )

@@ -18,6 +18,10 @@ Where we differ from the paper, and why
   messages in the group of everybody (`parts/member_lists.py`): nobody stops. A new member learns
   from each node's welcome which of its publications to the group were not meant for him, and counts
   them as done; the next timestamp to a group that somebody joined is whole.
+- The paper makes a multicast all or nothing by a flush when the group changes, and lets a sender
+  that changes groups wait until its messages are stable. Here nobody waits: unstable messages are
+  kept and handed over (`parts/addressed_multicast.py`). If a node dies before its welcome, others
+  vouch for it.
 - Anybody may publish to any group, member or not.
 - A slot is not the number of publications to the group but the last one's own number, and a
   publication says which one to the group came before it. So what is missing has a name.
@@ -424,6 +428,7 @@ SPEC = ProtocolSpec(
     tolerates=addressed_multicast.tolerates,
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
     rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant", "cbcast.vouched"],
-    cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes",
+    cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes; "
+    "3 bytes and one entry per member that joined or left",
     offers=["explain"],
 )

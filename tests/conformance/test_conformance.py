@@ -89,6 +89,7 @@ def test_variants_keep_the_promises_too(protocol: str, options: dict[str, Any]) 
 ZONES: list[dict[str, Any]] = [
     {"form": "daisy"},
     {"zone_size": 3, "servers": 3, "inside": "first_generation,cbcast,psync,causal_barriers"},
+    {"zone_size": 3, "inside": "compaction_pairwise,compaction_multicast"},
 ]
 
 
@@ -101,11 +102,14 @@ def test_zones_of_all_kinds_keep_the_promises_too(options: dict[str, Any]) -> No
 
 
 @pytest.mark.slow
-def test_direct_spreading_keeps_the_promises_too() -> None:
-    """Everybody is a neighbour, and only origins send."""
-    Conformance("vector_clock_broadcast", {"spread": "direct"}, overlay="mesh").check_promises(
-        range(100)
-    )
+@pytest.mark.parametrize("protocol", ["vector_clock_broadcast", "first_generation"])
+def test_direct_spreading_keeps_the_promises_too(protocol: str) -> None:
+    """Everybody is a neighbour, only origins send; and some of them die for good."""
+    plan = Plan(protocol, {"spread": "direct"}, overlay="mesh", for_good=True)
+    found = run_campaign(plan, range(60), PROCESSES)
+    assert not found.failures, found.failures[0]
+    assert found.fired["died_for_good"] > 0
+    assert found.fired["note.safe_keeping.handed_over"] > 0
 
 
 def test_a_small_window_only_slows_down() -> None:

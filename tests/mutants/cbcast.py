@@ -100,11 +100,13 @@ def restore_without_what_was_kept(self: Cbcast, record: Message) -> None:
 _restore = Cbcast.restore
 
 
-def count_and_keep_what_was_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
-    """A new member is told only what is new, like everybody else."""
-    told = dict(self.told)
+def count_and_take_all_for_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
+    """A new member is taken to know what its group was told, and all the rest too."""
     counted = _count(self, sender, message)
-    self.told = told
+    assert isinstance(message, Timestamped)
+    if isinstance(message.content, Joined):
+        group = message.content.group
+        self.told[group] = {other: dict(clock) for other, clock in self.past.items()}
     return counted
 
 
@@ -166,7 +168,7 @@ MUTANTS = [
         "new_member_told_only_news",
         "the first timestamp after a join is whole",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(Cbcast, "count", count_and_keep_what_was_told)],
+        [Patch(Cbcast, "count", count_and_take_all_for_told)],
     ),
     Mutant(
         "told_per_node_not_group",

@@ -309,7 +309,7 @@ def draw_stage(
     those that are down at the end come back."""
     draw = Draw(spec, seed, options, overlay, SIZES)
     head = {"protocol": spec.name, "seed": seed, "steps": []}
-    fifo = spec.needs.links == "fifo" or draw.rng.random() < 0.5
+    fifo = draw.links == "fifo" or draw.rng.random() < 0.5
     groups = draw.groups()
     may_stay_down = for_good or promises_without_the_dead(spec)
     recover_all = not may_stay_down or draw.rng.random() < 0.5

@@ -130,7 +130,7 @@ class Campaign:
             return []
         spec = self.plan.spec()
         by = "adversary" if self.plan.gives_up else self.plan.by
-        expected = expected_kinds(spec, by, self.plan.beyond, self.plan.for_good)
+        expected = expected_kinds(spec, by, self.plan.beyond, self.plan.for_good, self.plan.options)
         expected += [f"note.{name}" for name in spec.rare]
         if self.plan.gives_up:
             expected = [kind for kind in expected if not kind.endswith("_group")] + ["gone"]

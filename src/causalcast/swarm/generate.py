@@ -12,6 +12,7 @@ from typing import Any
 
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
+from causalcast.registry import find_protocol
 from causalcast.swarm.safe_parts import PROMISE
 
 UNTIL_MS = 1500
@@ -60,14 +61,27 @@ def may_join(spec: ProtocolSpec) -> bool:
     return "fifo_order" in spec.guarantees
 
 
-def expected_kinds(spec: ProtocolSpec, by: str, beyond: bool, for_good: bool = False) -> list[str]:
+def links_needed(spec: ProtocolSpec, options: Mapping[str, Any]) -> str:
+    """What links must be: any, reliable or fifo; for a protocol with all those it hosts."""
+    hosted = [] if spec.contains is None else spec.contains(spec.settings(dict(options)))
+    needs = [spec.needs.links, *(find_protocol(name).needs.links for name in hosted)]
+    return max(needs, key=["any", "reliable", "fifo"].index)
+
+
+def expected_kinds(
+    spec: ProtocolSpec,
+    by: str,
+    beyond: bool,
+    for_good: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> list[str]:
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
     if for_good or promises_without_the_dead(spec):
         kinds += [DIED_FOR_GOOD]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
-    if spec.needs.links == "any":
+    if links_needed(spec, options or {}) == "any":
         kinds += LOSSY_KINDS
     if not may_join(spec):
         kinds.remove("join_group")
@@ -89,6 +103,7 @@ class Draw:
         self.overlay = overlay or spec.needs.overlay
         self.seed = seed
         self.options = options
+        self.links = links_needed(spec, options)
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
         self.beyond = False
         self.for_good = False
@@ -185,8 +200,8 @@ class Draw:
             ]
         )
         network: dict[str, Any] = {"latency_ms": latency, "exchange": "wire"}
-        network["fifo"] = self.spec.needs.links == "fifo" or rng.random() < 0.4
-        if self.spec.needs.links == "any":
+        network["fifo"] = self.links == "fifo" or rng.random() < 0.4
+        if self.links == "any":
             network["loss"] = rng.choice([0.0, 0.0, 0.05, 0.3])
             network["duplication"] = rng.choice([0.0, 0.0, 0.05, 0.3])
         return network
@@ -285,7 +300,7 @@ class Draw:
         for _ in self._some(2):
             start, end = self._span(500)
             link = self.rng.choice(self.edges)
-            loud = self.spec.needs.links != "any" or self.rng.random() < 0.5
+            loud = self.links != "any" or self.rng.random() < 0.5
             faults.append({"at_ms": start, "kind": "cut", "link": link, "loud": loud})
             faults.append({"at_ms": end, "kind": "heal", "link": link})
         if self.nodes > 2 and self.rng.random() < 0.2:
@@ -293,7 +308,7 @@ class Draw:
             cut = self.rng.randint(1, self.nodes - 1)
             sides = [list(range(cut)), list(range(cut, self.nodes))]
             # What needs reliable links must hear that they broke.
-            loud = self.spec.needs.links != "any"
+            loud = self.links != "any"
             faults.append({"at_ms": start, "kind": "partition", "sides": sides, "loud": loud})
             faults.append({"at_ms": end, "kind": "heal"})
         return faults

@@ -11,7 +11,8 @@ not a member of a group may deliver an effect of something that was published th
 order on, while the cause is lost with its origin; then members would wait for it for ever. So the
 rule is: *whoever has a message in its past keeps it, or it is at all its destinations*. Before a
 node sends to another, it entrusts to it everything it keeps that was not for that other node. The
-other does nothing with it but keep it.
+other does nothing with it but keep it. (`entrust = false` leaves that out, where bodies must not be
+seen outside their group.)
 """
 
 from typing import Final
@@ -22,7 +23,7 @@ from causalcast.core.automaton import Multicast
 from causalcast.core.ids import NO_MESSAGE, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
-from causalcast.core.spec import Setup
+from causalcast.core.spec import Option, Setup
 from causalcast.parts import member_lists, reliable_links, safe_keeping
 from causalcast.parts.member_lists import Addressed, Joined, Left, MemberLists, Welcome
 from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
@@ -105,6 +106,17 @@ MESSAGES: Final = [
     *reliable_links.MESSAGES,
     *safe_keeping.MESSAGES,
 ]
+OPTIONS: Final = [
+    *reliable_links.OPTIONS,
+    Option(
+        "entrust",
+        True,
+        # The promise comes first; who must not show bodies to others says so.
+        "let nodes outside a group keep copies while a member may lack them; if not, all or none "
+        "of the members get what a dead node published only where groups do not overlap",
+    ),
+]
+
 # Times what acknowledgements may take. The sooner it is known that a message is everywhere, the
 # fewer nodes have to be entrusted with it.
 ASK_AFTER: Final = 4
@@ -126,6 +138,7 @@ class AddressedMulticast(Multicast):
         self.links = ReliableLinks(setup)
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
         self.waiting = WaitingRoom()
+        self._entrusts = setup.flag("entrust")
         self.safe = SafeKeeping(
             ASK_AFTER * setup.number("acknowledge_after"),
             self._is_everywhere,
@@ -441,8 +454,8 @@ class AddressedMulticast(Multicast):
         return spreading is None or self._has_arrived(spreading)
 
     def _is_on_its_way(self, group: GroupId, number: int) -> bool:
-        spreading = self._spreading[group, number]
-        return any(
+        spreading = self._spreading.get((group, number))
+        return spreading is not None and any(
             self.links.is_up(node) and not self.links.has_taken(node, parcel)
             for node, parcel in zip(spreading.to, spreading.parcels, strict=True)
         )
@@ -462,6 +475,8 @@ class AddressedMulticast(Multicast):
 
     def _entrust_later(self, origin: NodeId, message: Message) -> None:
         """Whoever is no destination shall have it before anything that follows it."""
+        if not self._entrusts:
+            return
         to = dict.fromkeys(self.destinations(message))
         name = self.name_of(message)
         for node in self.everybody:
@@ -471,6 +486,8 @@ class AddressedMulticast(Multicast):
 
     def _entrust_to_one_that_left(self, node: NodeId) -> None:
         """It waits no longer for what was sent to it as a member."""
+        if not self._entrusts:
+            return
         own = [(self.me, name, sent.message) for name, sent in self._spreading.items()]
         for origin, name, message in [*self.safe.copies(), *own]:
             if origin != node and not self.needs(node, message):

@@ -36,7 +36,7 @@ from causalcast.core import (
     message_id,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts import addressed_multicast, reliable_links
+from causalcast.parts import addressed_multicast
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
@@ -201,7 +201,7 @@ SPEC = ProtocolSpec(
     build=build,
     messages=[Barred, Standing, *addressed_multicast.MESSAGES],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
-    options=reliable_links.OPTIONS,
+    options=addressed_multicast.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=addressed_multicast.tolerates,

@@ -46,7 +46,7 @@ from causalcast.core import (
     number_of,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts import addressed_multicast, reliable_links
+from causalcast.parts import addressed_multicast
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
 from causalcast.parts.member_lists import NOT_ADDRESSED, Joined, Welcome
 from causalcast.parts.safe_keeping import Name
@@ -422,7 +422,7 @@ SPEC = ProtocolSpec(
     build=build,
     messages=[Timestamped, Tables, Freed, Unwelcomed, Vouched, *addressed_multicast.MESSAGES],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
-    options=reliable_links.OPTIONS,
+    options=addressed_multicast.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=addressed_multicast.tolerates,

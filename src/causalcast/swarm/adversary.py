@@ -83,7 +83,7 @@ class Adversary:
             tactics += [
                 (3, self._crash),
                 (1, self._crash_in_step),
-                (6, self._recover),
+                (6 if self.run.scenario.recover_all else 1, self._recover),
                 (2, self._compact),
                 (2, self._cut),
                 (3, self._heal),

@@ -26,17 +26,23 @@ from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
 from causalcast.errors import ConfigError, NodeError, WireError
 from causalcast.registry import find_protocol, protocol_names
-from causalcast.runtime.admission import Admission
-from causalcast.runtime.authority import Authority
-from causalcast.runtime.enrolment import grant
-from causalcast.runtime.greeting import LIMIT, Greeting, differences, first_greeting, read_greeting
-from causalcast.runtime.introductions import Addresses
-from causalcast.runtime.join_token import make_token, read_token
+from causalcast.runtime.links.enrolment import grant
+from causalcast.runtime.links.greeting import (
+    LIMIT,
+    Greeting,
+    differences,
+    first_greeting,
+    read_greeting,
+)
+from causalcast.runtime.links.introductions import Addresses
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.revocations import Revocations
-from causalcast.runtime.rights import Rights
-from causalcast.runtime.signatures import Signatures, body_in
-from causalcast.runtime.tls import Tls
+from causalcast.runtime.security.admission import Admission
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.join_token import make_token, read_token
+from causalcast.runtime.security.revocations import Revocations
+from causalcast.runtime.security.rights import Rights
+from causalcast.runtime.security.signatures import Signatures, body_in
+from causalcast.runtime.security.tls import Tls
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import MANY, FrameReader
 

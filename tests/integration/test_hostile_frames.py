@@ -11,7 +11,7 @@ import pytest
 from loopback_nodes import Neighbourhood, take, until
 
 from causalcast import Node
-from causalcast.runtime.greeting import MAGIC, Greeting, read_greeting
+from causalcast.runtime.links.greeting import MAGIC, Greeting, read_greeting
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Node], Awaitable[None]]
 

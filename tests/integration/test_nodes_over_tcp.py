@@ -11,8 +11,8 @@ from loopback_nodes import Neighbourhood, disorder, links, take, until
 
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.runtime.journal_frames import COMPACTED
-from causalcast.runtime.tcp import TcpLinks
+from causalcast.runtime.links.tcp import TcpLinks
+from causalcast.runtime.storage.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS

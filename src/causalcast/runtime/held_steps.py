@@ -11,7 +11,7 @@ from typing import Any
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Publication
-from causalcast.runtime.durable_entry import Step, TraceRows, rows_of
+from causalcast.runtime.storage.durable_entry import Step, TraceRows, rows_of
 
 # Something that will happen: a function and its arguments.
 Action = tuple[Callable[..., Any], tuple[Any, ...]]

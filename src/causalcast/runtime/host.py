@@ -21,25 +21,15 @@ from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Record
 from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
-from causalcast.runtime import durable_entry
-from causalcast.runtime.admission import Admission
-from causalcast.runtime.carrier import Carrier, TcpCarrier
 from causalcast.runtime.compaction import Compaction
-from causalcast.runtime.durable_entry import (
-    Acknowledged,
-    Identity,
-    Memory,
-    Snapshot,
-    Started,
-    count,
-)
-from causalcast.runtime.enrolment import grant
-from causalcast.runtime.greeting import Greeting, first_greeting
 from causalcast.runtime.held_steps import HeldStep
-from causalcast.runtime.identity import Passport
-from causalcast.runtime.introductions import Addresses, greeting_at, take_in, who_is_at
-from causalcast.runtime.journal import Journal, JournalFile
-from causalcast.runtime.journal_frames import Place
+from causalcast.runtime.links.carrier import Carrier, TcpCarrier
+from causalcast.runtime.links.enrolment import grant
+from causalcast.runtime.links.greeting import Greeting, first_greeting
+from causalcast.runtime.links.introductions import Addresses, greeting_at, take_in, who_is_at
+from causalcast.runtime.links.sealing import ClusterKey
+from causalcast.runtime.links.tcp import DIAL_TIMEOUT, Connection, TcpLinks
+from causalcast.runtime.links.udp_carrier import UdpCarrier
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
@@ -51,12 +41,22 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
-from causalcast.runtime.sealing import ClusterKey
-from causalcast.runtime.signatures import Signatures
+from causalcast.runtime.security.admission import Admission
+from causalcast.runtime.security.identity import Passport
+from causalcast.runtime.security.signatures import Signatures
+from causalcast.runtime.security.tls import Tls, objection_to
 from causalcast.runtime.stepping_host import SteppingHost
-from causalcast.runtime.tcp import DIAL_TIMEOUT, Connection, TcpLinks
-from causalcast.runtime.tls import Tls, objection_to
-from causalcast.runtime.udp_carrier import UdpCarrier
+from causalcast.runtime.storage import durable_entry
+from causalcast.runtime.storage.durable_entry import (
+    Acknowledged,
+    Identity,
+    Memory,
+    Snapshot,
+    Started,
+    count,
+)
+from causalcast.runtime.storage.journal import Journal, JournalFile
+from causalcast.runtime.storage.journal_frames import Place
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
-from causalcast.runtime.events import Event
 from causalcast.runtime.host import Host
-from causalcast.runtime.metrics import exposition
-from causalcast.runtime.metrics_server import MetricsServer
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.observing.events import Event
+from causalcast.runtime.observing.metrics import exposition
+from causalcast.runtime.observing.metrics_server import MetricsServer
 
 Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")

@@ -39,15 +39,12 @@ from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import CausalcastError
-from causalcast.runtime import durable_entry, wall_clock
-from causalcast.runtime.address_book import AddressBook
-from causalcast.runtime.durable_entry import NO_GROUP, Step, count
-from causalcast.runtime.events import Event, Events
+from causalcast.runtime import wall_clock
 from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
-from causalcast.runtime.introductions import Addresses
-from causalcast.runtime.journal import Journal
-from causalcast.runtime.journal_frames import Place
+from causalcast.runtime.links.address_book import AddressBook
+from causalcast.runtime.links.introductions import Addresses
+from causalcast.runtime.links.tcp import TcpLinks
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DELIVER,
@@ -60,9 +57,13 @@ from causalcast.runtime.node_trace import (
     SUSPECT,
     TRUST,
 )
-from causalcast.runtime.signatures import MOST_OVERHEAD, body_in
+from causalcast.runtime.observing.events import Event, Events
+from causalcast.runtime.security.signatures import MOST_OVERHEAD, body_in
 from causalcast.runtime.stability import Stability
-from causalcast.runtime.tcp import TcpLinks
+from causalcast.runtime.storage import durable_entry
+from causalcast.runtime.storage.durable_entry import NO_GROUP, Step, count
+from causalcast.runtime.storage.journal import Journal
+from causalcast.runtime.storage.journal_frames import Place
 from causalcast.trace.node_log import NodeLog
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import frame

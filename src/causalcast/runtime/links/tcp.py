@@ -21,14 +21,14 @@ import msgspec
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
 from causalcast.errors import CausalcastError, Rejected, WireError
-from causalcast.runtime.address_book import Address, AddressBook
-from causalcast.runtime.allowance import Allowance
-from causalcast.runtime.carrier import Carrier, TcpCarrier
-from causalcast.runtime.doorway import Strangers
-from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
-from causalcast.runtime.identity import JOIN, Passport
-from causalcast.runtime.introductions import Introduced
-from causalcast.runtime.tls import Tls, objection_to
+from causalcast.runtime.links.address_book import Address, AddressBook
+from causalcast.runtime.links.allowance import Allowance
+from causalcast.runtime.links.carrier import Carrier, TcpCarrier
+from causalcast.runtime.links.doorway import Strangers
+from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.links.introductions import Introduced
+from causalcast.runtime.security.identity import JOIN, Passport
+from causalcast.runtime.security.tls import Tls, objection_to
 from causalcast.wire.framing import FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)

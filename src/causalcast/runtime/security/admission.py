@@ -12,8 +12,8 @@ from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, GroupId, NodeId
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import Rejected, WireError
 from causalcast.parts.member_lists import Joined
-from causalcast.runtime.rights import Rights
-from causalcast.runtime.signatures import Signatures
+from causalcast.runtime.security.rights import Rights
+from causalcast.runtime.security.signatures import Signatures
 
 # How far an origin's numbers may run ahead of what is known of it. Not one: copies come on many
 # links, protocols that send to members alone skip numbers, and a link that broke is caught up on

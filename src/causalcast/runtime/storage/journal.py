@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.errors import JournalError, NodeError
-from causalcast.runtime.journal_frames import (
+from causalcast.runtime.storage.journal_frames import (
     COMPACTED,
     ENTRY_HEAD,
     MAGIC,

@@ -16,6 +16,10 @@ FURTHER_MODULES = (
     "runtime/held_steps.py",
     "runtime/host.py",
     "runtime/inbox.py",
+    "runtime/links/outlet.py",
+    "runtime/received_message.py",
+    "runtime/security/admission.py",
+    "runtime/security/rights.py",
     "runtime/stepping_host.py",
     "wire/framing.py",
 )

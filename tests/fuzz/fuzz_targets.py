@@ -230,8 +230,7 @@ class Subject:
         made = drawn.message(self.classes)
         try:
             layer, message = self.codec.decode(self.codec.encode(made))
-            if type(message) in self.codec.carrying:
-                admission.check(self.codec.publications(message))
+            admission.check(tuple(self.codec.publications(message)))
         except (WireError, OverflowError):  # numbers of more than 64 bits cannot be sent
             return
         stack.receive(layer, peer, message, out)
@@ -272,7 +271,10 @@ def _take_apart(codec: Codec, data: bytes) -> None:
     if error is None:
         apart = [codec.decode(one) for one in codec.split([memoryview(data)])]
         assert [codec.encode(message) for _, message in apart] == [
-            codec.encode(message) for _, message in found
+            codec.encode(message) for _, message, _ in found
+        ]
+        assert [codec.publications(message) for _, message, _ in found] == [
+            list(carried) for _, _, carried in found
         ]
     else:
         with contextlib.suppress(WireError):

@@ -57,6 +57,7 @@ from causalcast.runtime.storage.durable_entry import (
 )
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.wire.codec import Arrived
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ class Host(SteppingHost):
         self.starts = memory.starts + 1
         self._make_admission(tls)
         self.links = self._make_links(tls)
+        self.outlets = self.links.outlets
         try:
             self.trace = open_log(self.config)
             if self.trace is not None:
@@ -629,10 +631,11 @@ class Host(SteppingHost):
             control = 0
             for data in self.codec.split(frames):
                 try:
-                    messages = [self.codec.decode(data)]
+                    layer, message = self.codec.decode(data)
                 except WireError as nonsense:
                     error = nonsense
                     break
+                messages = [(layer, message, tuple(self.codec.publications(message)))]
                 control += self._receive_in_one_step(link, messages, len(data))
         if control:
             pause = link.control.take(control, self.loop.time())
@@ -642,18 +645,17 @@ class Host(SteppingHost):
             raise error
 
     def _receive_in_one_step(
-        self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
+        self, link: Connection, messages: list[Arrived], traced_size: int = 0
     ) -> int:
         """How many of them were for the layers below the multicast.
 
         `traced_size`: bytes of the one message there is, where rows tell what came.
         """
         peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
-        carrying = self.codec.carrying
         control = 0
         message: Message | None = None
         try:
-            for layer, message in messages:
+            for layer, message, carried in messages:
                 if not link.current:  # a message before it ended the link
                     break
                 if layer != MULTICAST:
@@ -662,8 +664,8 @@ class Host(SteppingHost):
                         assert isinstance(message, Addresses)
                         take_in(message, self.book, self.links.tls is not None)
                         continue
-                if type(message) in carrying:
-                    admission.check(self.codec.publications(message))
+                if carried:
+                    admission.check(carried)
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if traced_size:

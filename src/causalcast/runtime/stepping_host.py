@@ -44,6 +44,7 @@ from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import Addresses
+from causalcast.runtime.links.outlet import Outlets
 from causalcast.runtime.links.tcp import TcpLinks
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -80,6 +81,7 @@ class SteppingHost(World):
         self.me = config.node
         self.stack: Stack
         self.links: TcpLinks
+        self.outlets = Outlets()  # of the links, once there are some
         self.journal: Journal | None = None
         self.trace: NodeLog | None = None
         self.wants = [False] * 32  # kinds of rows; set with the trace
@@ -215,7 +217,7 @@ class SteppingHost(World):
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self.stack.groups, self.delivered_in
-        inbox, send = self.inbox, self.links.send
+        inbox, outlets = self.inbox, self.outlets
         signed = self.config.security.sign
         for effect in effects:
             if isinstance(effect, Send):
@@ -224,8 +226,8 @@ class SteppingHost(World):
                     self._encode(message)
                 if self._naming:
                     self._name_strangers(effect.to, message)
-                if not send(effect.to, self._encoded, effect.link):
-                    self.notes["send_on_lost_link"] += 1
+                if not outlets.put(effect.to, self._encoded, effect.link):
+                    self._send_otherwise(effect.to, self._encoded, effect.link)
             elif isinstance(effect, Deliver):
                 publication = effect.publication
                 if publication.group in groups:
@@ -235,6 +237,11 @@ class SteppingHost(World):
                     inbox.add(publication, None, 0)
             else:
                 perform([effect], self.me, self)
+
+    def _send_otherwise(self, to: NodeId, data: bytes, link: LinkId) -> None:
+        """There is no link on which it can leave at once."""
+        if not self.links.send(to, data, link):
+            self.notes["send_on_lost_link"] += 1
 
     def _entry(
         self,

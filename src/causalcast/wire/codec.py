@@ -30,6 +30,9 @@ _Number = Annotated[int, Meta(ge=1, le=NUMBER_MASK)]
 _CLOCK: Final = dict[NodeId, int]
 _PLAIN: Final = (bool, int, float, str, bytes)
 
+# A message from a peer: its layer, itself, and the publications that it carries.
+Arrived = tuple[int, Message, tuple[Publication, ...]]
+
 
 class Description:
     """What a trace says of a message on its way: which publication it carries, and sizes."""
@@ -65,8 +68,8 @@ class Codec:
         self._clocks: dict[type[Message], Callable[[Any], list[int]]] = {}
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
+        self._arrived: dict[type, Callable[[Any], Arrived]] = {}
         self._names: list[str] = []
-        self.carrying: set[type[Message]] = set()  # classes that may carry publications
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
             for message_class in classes:
@@ -95,23 +98,19 @@ class Codec:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
 
-    def decode_all(
-        self, frames: Iterable[memoryview]
-    ) -> tuple[list[tuple[int, Message]], WireError | None]:
-        """What `decode` says of all messages of some frames, up to the first that is none."""
+    def decode_all(self, frames: Iterable[memoryview]) -> tuple[list[Arrived], WireError | None]:
+        """All messages of some frames and what they carry, up to the first that is none."""
         decode, decode_many = self._decoder.decode, self._decoder_of_many.decode
-        found: list[tuple[int, Message]] = []
-        from_struct = self._from_struct
+        found: list[Arrived] = []
+        arrived = self._arrived
         try:
             for data in frames:
                 if len(data) > 0 and data[0] == MANY:
                     for struct in decode_many(data):
-                        layer, make = from_struct[type(struct)]
-                        found.append((layer, make(struct)))
+                        found.append(arrived[type(struct)](struct))
                 else:
                     struct = decode(data)
-                    layer, make = from_struct[type(struct)]
-                    found.append((layer, make(struct)))
+                    found.append(arrived[type(struct)](struct))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             return found, WireError(f"not a message of this cluster: {error}")
         except WireError as error:  # of a message inside a message
@@ -146,7 +145,7 @@ class Codec:
         )
 
     def publications(self, message: Message) -> list[Publication]:
-        """The publications that a message carries; see `carrying`."""
+        """The publications that a message carries."""
         return self._publications[type(message)](message)
 
     def _clock_entries(self, message: Message) -> int:
@@ -182,14 +181,16 @@ class Codec:
         }
         to_tuple = ", ".join([str(index), *(part for field in fields for part in field.out)])
         arguments = ", ".join(field.back for field in fields)
-        carried = " + ".join(field.publications for field in fields if field.publications)
+        carried = ", ".join(field.publications for field in fields if field.publications)
         self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         if issubclass(message_class, Envelope):
-            carried = "m.carried()"
-        if carried:
-            self.carrying.add(message_class)
-        self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
+            carried = "*m.carried()"
+        self._arrived[struct] = eval(
+            f"lambda s: ({layer}, (m := make({arguments})), ({carried}{',' if carried else ''}))",
+            scope,
+        )
+        self._publications[message_class] = eval(f"lambda m: [{carried}]", scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
@@ -214,7 +215,7 @@ class _Field:
     """How one declared field looks on the wire, and the code that moves it."""
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
-        self.publications = ""  # expression for the publications it carries
+        self.publications = ""  # the publications it carries, as items of a list
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
         if kind is Publication:
@@ -227,7 +228,7 @@ class _Field:
                 f"m.{name}.body",
             ]
             self.back = f"Publication(s.{o} << 32 | s.{n}, s.{g}, s.{b})"
-            self.publications = f"[m.{name}]"
+            self.publications = f"m.{name}"
         elif kind is MessageId:
             o, n = f"{name}_origin", f"{name}_number"
             self.slots = [(o, _Node), (n, _Number)]
@@ -237,19 +238,19 @@ class _Field:
             self.slots = [(name, Raw)]
             self.out = [f"codec._tuple_of(m.{name})"]
             self.back = f"codec._message_of(s.{name})"
-            self.publications = f"codec._publications_of(m.{name})"
+            self.publications = f"*codec._publications_of(m.{name})"
             self.clocks = f"codec._clocks_of(m.{name})"
         elif get_origin(kind) is list and get_args(kind)[0] is Message:
             self.slots = [(name, list[Raw])]
             self.out = [f"[codec._tuple_of(x) for x in m.{name}]"]
             self.back = f"[codec._message_of(x) for x in s.{name}]"
-            self.publications = f"[p for x in m.{name} for p in codec._publications_of(x)]"
+            self.publications = f"*(p for x in m.{name} for p in codec._publications_of(x))"
             self.clocks = f"[c for x in m.{name} for c in codec._clocks_of(x)]"
         elif get_origin(kind) is list and get_args(kind)[0] is Publication:
             self.slots = [(name, list[tuple[_Node, _Number, _Node, body]])]
             self.out = [f"[(p.id >> 32, p.id & {NUMBER_MASK}, p.group, p.body) for p in m.{name}]"]
             self.back = f"[Publication(o << 32 | n, g, b) for o, n, g, b in s.{name}]"
-            self.publications = f"m.{name}"
+            self.publications = f"*m.{name}"
         elif kind == _CLOCK:
             self.slots = [(name, _checked(kind) | bytes)]
             self.out = [f"packed_clock(m.{name})"]

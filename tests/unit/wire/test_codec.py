@@ -183,8 +183,11 @@ def test_messages_that_share_a_frame_are_those_that_were_sent() -> None:
         [together(*bodies[:3]), together(*bodies[3:4]), *map(memoryview, bodies[4:])]
     )
     assert error is None
-    assert [layer for layer, _ in found] == [2] * 5
-    assert [repr(message) for _, message in found] == [repr(message) for message in messages]
+    assert [layer for layer, _, _ in found] == [2] * 5
+    assert [repr(message) for _, message, _ in found] == [repr(message) for message in messages]
+    assert [[p.id for p in carried] for _, _, carried in found] == [
+        [message.publication.id] for message in messages
+    ]
     assert [bytes(one) for one in codec.split([together(*bodies)])] == bodies
 
 

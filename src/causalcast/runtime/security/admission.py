@@ -45,7 +45,7 @@ class Admission:
         self._looks_at_publishers = rights.limits_publishers()
         self._greatest: dict[int, int] = {}  # number seen, by origin
 
-    def check(self, publications: list[Publication]) -> None:
+    def check(self, publications: tuple[Publication, ...]) -> None:
         """Raise Rejected for one that cannot be true."""
         for publication in publications:
             origin = publication.id >> NUMBER_BITS

@@ -4,11 +4,15 @@ The wire is a contract, so a message says its fields and their types outright in
 them guessed from its constructor; `causalcast.wire.codec` builds the encoder from that.
 """
 
-from typing import ClassVar, final, get_args, get_origin
+from typing import ClassVar, Final, final, get_args, get_origin
 
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.ids import GroupId, MessageId
+
+# Messages that travel as one: what a frame unfolds to is bounded, and so is the frame.
+LONGEST_RUN: Final = 64
+SHORT_BODY: Final = 1024  # bytes
 
 
 @final
@@ -32,6 +36,14 @@ class Message:
     __slots__ = ()
 
     wire: ClassVar[Wire]
+
+    def continues(self, before: "Message") -> bool:
+        """Whether it differs from `before` only in being the next publication of its origin.
+
+        Such messages travel as one, with many bodies, if those are short (`SHORT_BODY`). Only a
+        class that carries one publication may say so.
+        """
+        return False
 
     def __repr__(self) -> str:
         """Type and fields, for transcripts and failed assertions."""

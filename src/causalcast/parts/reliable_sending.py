@@ -29,6 +29,7 @@ REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
 LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
 MOST_PATIENCE: Final = 4 * SECOND
+OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, roughly
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -126,6 +127,7 @@ class Neighbour:
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
         self.queued_bytes = 0  # that these stand for
+        self.backlog_bytes = 0  # of them when it came back; they hold nobody up
         self.answers_within = 0  # microseconds its acknowledgements took lately
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
 
@@ -214,6 +216,7 @@ class ReliableSending:
                 identity for identity in self._kept if not neighbour.has.has(identity)
             )
             neighbour.queued_bytes = sum(self._size(identity) for identity in neighbour.queue)
+            neighbour.backlog_bytes = neighbour.queued_bytes
             if neighbour.queue:
                 out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
@@ -276,11 +279,12 @@ class ReliableSending:
         return self.seen.size() + len(self._kept)
 
     def waiting_bytes(self) -> int:
-        """Bytes that wait for the window of the neighbour that is furthest behind."""
+        """Bytes that wait for the window of the neighbour that is furthest behind, without what it
+        missed while it was away."""
         most = 0
         for neighbour in self.neighbours.values():
-            if neighbour.queue and neighbour.queued_bytes > most:
-                most = neighbour.queued_bytes
+            if neighbour.queue and neighbour.queued_bytes - neighbour.backlog_bytes > most:
+                most = neighbour.queued_bytes - neighbour.backlog_bytes
         return most
 
     def kept(self) -> int:
@@ -317,7 +321,8 @@ class ReliableSending:
                 continue
             self._send_first(peer, neighbour, identity, message, out)
         if not neighbour.queue:
-            neighbour.queued_bytes = 0  # what was forgotten while it waited has no size any more
+            # What was forgotten while it waited has no size any more.
+            neighbour.queued_bytes = neighbour.backlog_bytes = 0
 
     def _send_first(
         self,
@@ -334,7 +339,7 @@ class ReliableSending:
 
     def _size(self, identity: MessageId) -> int:
         message = self._kept.get(identity)
-        return 0 if message is None or self._size_of is None else self._size_of(message)
+        return 0 if message is None or self._size_of is None else OVERHEAD + self._size_of(message)
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is not None:

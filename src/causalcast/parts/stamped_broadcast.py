@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
-from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.message import SHORT_BODY, Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Invariant
 from causalcast.parts import reliable_sending
@@ -35,6 +35,19 @@ class Stamped(Message):
     def __init__(self, publication: Publication, needs: VectorClock) -> None:
         self.publication = publication
         self.needs = needs
+
+    def continues(self, before: Message) -> bool:
+        """Nothing was delivered in between: what it needs is the same."""
+        if not isinstance(before, Stamped):
+            return False
+        mine, other = self.publication, before.publication
+        return (
+            mine.id == other.id + 1
+            and mine.group == other.group
+            and len(mine.body) <= SHORT_BODY
+            and len(other.body) <= SHORT_BODY
+            and self.needs == before.needs
+        )
 
 
 class Delivered(Message):

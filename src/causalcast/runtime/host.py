@@ -63,6 +63,9 @@ log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
+# Bytes that wait for the window of a neighbour: it has a window's worth to do as it is, and what is
+# further ahead only waits in memory.
+MOST_WAITING: Final = 1 << 18
 PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
 LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
@@ -88,6 +91,8 @@ class Host(SteppingHost):
                 self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
             ),
         )
+        self._rights = config.rights
+        self._body_bytes = config.limits.body_bytes
         self._admission: Admission
         self._signatures: Signatures | None = None
         self._since_pause = 0  # bytes published in this turn
@@ -183,6 +188,7 @@ class Host(SteppingHost):
             self.book,
             self,
             self.codec.max_frame,
+            self.codec.encode_run,
             config.limits.send_buffer_bytes,
             tls,
             config.limits.control_per_second,
@@ -239,6 +245,7 @@ class Host(SteppingHost):
     def _finish_life(self, failure: CausalcastError | None) -> None:
         self.failure = failure
         self.held.clear()
+        self.is_over = True
         self.stopped.set()
         gone = failure or NodeError("the node was stopped")
         for future in self._publishing:
@@ -419,19 +426,19 @@ class Host(SteppingHost):
         self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
         if self.journal is not None or self._since_pause > PAUSE_AFTER:
             return None
-        if self.inbox.is_full or self.links.congested:
+        if self.inbox.is_full or self.outlets.congested:
             return None
         return self._publish_at_once(self._next_publication(group, body), len(body))
 
     def _next_publication(self, group: GroupId, body: bytes) -> Publication:
-        if len(body) > self.config.limits.body_bytes:
+        if len(body) > self._body_bytes:
             raise NodeError(
-                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
-                "accepted ([limits] body_bytes)"
+                f"a body of {len(body)} bytes; at most {self._body_bytes} are accepted "
+                "([limits] body_bytes)"
             )
-        if not self.config.rights.may_publish(self.me, group):
+        if not self._rights.may_publish(self.me, group):
             raise NodeError(f"no right to publish to {self._name_of(group)}")
-        if self.stopped.is_set():
+        if self.is_over:
             self.check_alive()
         self._published += 1
         message = message_id(self.me, self._published)
@@ -444,9 +451,14 @@ class Host(SteppingHost):
         if self.wants[PUBLISH]:
             about = (publication.id, publication.group, -1, size)
             self.add_row(self.at_us, PUBLISH, *about)
-        count(self.published_in, publication.group)
-        self.finish_step(lambda: self.stack.publish(publication, self.out))
-        if self.stopped.is_set():
+        group = publication.group
+        self.published_in[group] = self.published_in.get(group, 0) + 1
+        try:
+            self.stack.publish(publication, self.out)
+            self.settle()
+        except Exception as error:
+            self.step_failed(error)
+        if self.is_over:
             self.check_alive()
         return publication.id
 
@@ -574,7 +586,7 @@ class Host(SteppingHost):
         return (
             self.links.is_congested()
             or self.held.bytes > limits.held_bytes
-            or self.stack.multicast.waiting_bytes() > limits.send_buffer_bytes
+            or self.stack.multicast.waiting_bytes() > min(limits.send_buffer_bytes, MOST_WAITING)
             or (self.inbox.is_full and asyncio.current_task() not in self.readers)
         )
 
@@ -622,21 +634,15 @@ class Host(SteppingHost):
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
-        error: WireError | None = None
+        messages, error = self.codec.decode_all(frames)
         if not self.wants[RECEIVE]:
-            messages, error = self.codec.decode_all(frames)
             control = self._receive_in_one_step(link, messages)
         else:
             # Each message is a step, so that its rows follow one another.
             control = 0
-            for data in self.codec.split(frames):
-                try:
-                    layer, message = self.codec.decode(data)
-                except WireError as nonsense:
-                    error = nonsense
-                    break
-                messages = [(layer, message, tuple(self.codec.publications(message)))]
-                control += self._receive_in_one_step(link, messages, len(data))
+            for arrived in messages:
+                size = len(self.codec.encode(arrived[1]))
+                control += self._receive_in_one_step(link, [arrived], size)
         if control:
             pause = link.control.take(control, self.loop.time())
             if pause and link.current:

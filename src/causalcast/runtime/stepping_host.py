@@ -14,6 +14,7 @@ This half of the world knows how effects happen; `host` adds the inputs and the 
 import asyncio
 import collections
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -81,7 +82,7 @@ class SteppingHost(World):
         self.me = config.node
         self.stack: Stack
         self.links: TcpLinks
-        self.outlets = Outlets()  # of the links, once there are some
+        self.outlets: Outlets  # of the links
         self.journal: Journal | None = None
         self.trace: NodeLog | None = None
         self.wants = [False] * 32  # kinds of rows; set with the trace
@@ -96,6 +97,7 @@ class SteppingHost(World):
         self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
+        self.is_over = False  # the same, for those who only look
         self.inbox = Inbox(config.limits.inbox_bytes, self.load_body, self._inbox_is_full)
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
@@ -158,9 +160,14 @@ class SteppingHost(World):
         try:
             call()
             self.settle(publication, joined, left, last)
-        except CausalcastError as error:
+        except Exception as error:
+            self.step_failed(error)
+
+    def step_failed(self, error: Exception) -> None:
+        """A bug in a protocol stops this node and nobody else."""
+        if isinstance(error, CausalcastError):
             self.fail(error, "a step")
-        except Exception as error:  # a bug in a protocol stops this node and nobody else
+        else:
             self.fail(error, f"a bug in {self.blueprint.protocol.name} or the layers below it")
 
     def settle(
@@ -221,13 +228,10 @@ class SteppingHost(World):
         signed = self.config.security.sign
         for effect in effects:
             if isinstance(effect, Send):
-                message = effect.message
-                if message is not self._encoded_message:
-                    self._encode(message)
                 if self._naming:
-                    self._name_strangers(effect.to, message)
-                if not outlets.put(effect.to, self._encoded, effect.link):
-                    self._send_otherwise(effect.to, self._encoded, effect.link)
+                    self._name_strangers(effect.to, effect.message)
+                if not outlets.put(effect.to, effect.message, effect.link):
+                    self._send_otherwise(effect)
             elif isinstance(effect, Deliver):
                 publication = effect.publication
                 if publication.group in groups:
@@ -238,9 +242,9 @@ class SteppingHost(World):
             else:
                 perform([effect], self.me, self)
 
-    def _send_otherwise(self, to: NodeId, data: bytes, link: LinkId) -> None:
+    def _send_otherwise(self, effect: Send) -> None:
         """There is no link on which it can leave at once."""
-        if not self.links.send(to, data, link):
+        if not self.links.send(effect.to, self.codec.encode(effect.message), effect.link):
             self.notes["send_on_lost_link"] += 1
 
     def _entry(
@@ -308,7 +312,7 @@ class SteppingHost(World):
     def end_turn(self) -> None:
         """Let everything of this turn leave: entries, then rows, then frames."""
         self._turn_planned = False
-        if self.stopped.is_set():
+        if self.is_over:
             return
         try:
             if self.journal is not None:
@@ -493,4 +497,4 @@ class SteppingHost(World):
         return self._monotonic_us() + self._wall_offset
 
     def _monotonic_us(self) -> int:
-        return int(self.loop.time() * SECOND)
+        return time.monotonic_ns() // 1000

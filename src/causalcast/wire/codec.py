@@ -7,6 +7,8 @@ class, they cost a third of a loop over `getattr`.
 On the wire a message is an array: its index in the node's list of messages (layer by layer, in
 the order of the SPECs), then its fields. A message id is two fields, its origin and its number; a
 publication is four: origin, number, group, body. A large clock is packed (`packed_clock.py`).
+Messages that each continue the one before are one array: the complement of that index, the fields
+of the first, and in the place of its body a list of bodies.
 """
 
 import hashlib
@@ -17,12 +19,12 @@ import msgspec
 from msgspec import Meta, Raw
 
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
-from causalcast.core.message import Envelope, Message, Publication
+from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication
 from causalcast.errors import WireError
-from causalcast.wire.framing import LENGTH_BYTES, MANY
+from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 
-WIRE_VERSION: Final = 2
+WIRE_VERSION: Final = 3
 DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
@@ -69,25 +71,30 @@ class Codec:
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._arrived: dict[type, Callable[[Any], Arrived]] = {}
+        self._run_to_tuple: dict[type[Message], Callable[[list[Any], Any], tuple[Any, ...]]] = {}
+        self._arrived_runs: dict[type, Callable[[Any], list[Arrived]]] = {}
         self._names: list[str] = []
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
             for message_class in classes:
                 self._add(layer, message_class, body)
         self.max_frame = max_body + (1 << 20)  # body and metadata
-        structs = tuple(self._from_struct)
-        union: Any = msgspec.Raw
-        if structs:
-            union = structs[0]
-            for struct in structs[1:]:
-                union = union | struct
-        self._decoder = msgspec.msgpack.Decoder(union)
-        self._decoder_of_many = msgspec.msgpack.Decoder(list[union])
-        self._splitter = msgspec.msgpack.Decoder(list[Raw])
+        any_message = _union([*self._from_struct])
+        any_run: Any = _union([*self._from_struct, *self._arrived_runs])
+        self._decoder = msgspec.msgpack.Decoder(any_message)
+        self._decoder_of_frame = msgspec.msgpack.Decoder(any_run)
+        self._decoder_of_many = msgspec.msgpack.Decoder(list.__class_getitem__(any_run))
 
     def encode(self, message: Message) -> bytes:
         """The bytes of one message."""
         return self._encoder.encode(self._to_tuple[type(message)](message))
+
+    def encode_run(self, messages: list[Message]) -> bytes:
+        """The bytes of messages that each continue the one before; see `Message.continues`."""
+        if len(messages) == 1:
+            return self.encode(messages[0])
+        to_tuple = self._run_to_tuple[type(messages[0])]
+        return self._encoder.encode(to_tuple(messages, messages[0]))
 
     def decode(self, data: bytes | memoryview | Raw) -> tuple[int, Message]:
         """The layer and the message; raises WireError for anything that is not one."""
@@ -100,35 +107,27 @@ class Codec:
 
     def decode_all(self, frames: Iterable[memoryview]) -> tuple[list[Arrived], WireError | None]:
         """All messages of some frames and what they carry, up to the first that is none."""
-        decode, decode_many = self._decoder.decode, self._decoder_of_many.decode
+        decode, decode_many = self._decoder_of_frame.decode, self._decoder_of_many.decode
         found: list[Arrived] = []
-        arrived = self._arrived
+        arrived, runs = self._arrived, self._arrived_runs
         try:
             for data in frames:
-                if len(data) > 0 and data[0] == MANY:
-                    for struct in decode_many(data):
-                        found.append(arrived[type(struct)](struct))
+                if len(data) == 0 or data[0] != MANY:
+                    structs = [decode(data)]
+                elif len(data) <= MOST_TOGETHER:
+                    structs = decode_many(data)
                 else:
-                    struct = decode(data)
-                    found.append(arrived[type(struct)](struct))
+                    return found, WireError(f"{len(data)} bytes of messages in one frame")
+                for struct in structs:
+                    if type(struct) in runs:
+                        found += runs[type(struct)](struct)
+                    else:
+                        found.append(arrived[type(struct)](struct))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             return found, WireError(f"not a message of this cluster: {error}")
         except WireError as error:  # of a message inside a message
             return found, error
         return found, None
-
-    def split(self, frames: Iterable[memoryview]) -> list[memoryview]:
-        """The messages of some frames, each by itself; raises WireError for what is no frame."""
-        apart: list[memoryview] = []
-        for data in frames:
-            if len(data) > 0 and data[0] == MANY:
-                try:
-                    apart += [memoryview(bytes(raw)) for raw in self._splitter.decode(data)]
-                except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                    raise WireError(f"not messages of this cluster: {error}") from None
-            else:
-                apart.append(data)
-        return apart
 
     def describe(self, message: Message, size: int) -> Description:
         """What the trace says of a message that took `size` bytes."""
@@ -191,12 +190,57 @@ class Codec:
             scope,
         )
         self._publications[message_class] = eval(f"lambda m: [{carried}]", scope)
+        if message_class.continues is not Message.continues:
+            self._add_run(layer, index, message_class, fields, scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
         self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
         shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
         self._names.append(f"{layer} {message_class.wire.name}({shape})")
+
+    def _add_run(
+        self,
+        layer: int,
+        index: int,
+        message_class: type[Message],
+        fields: "list[_Field]",
+        scope: dict[str, Any],
+    ) -> None:
+        """The same for messages that each continue the one before: many bodies instead of one."""
+        (carrier,) = (field for field in fields if field.run_slots)
+        name = carrier.name
+        struct = msgspec.defstruct(
+            f"Run{index}",
+            [slot for field in fields for slot in field.run_slots or field.slots],
+            tag=-1 - index,
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
+        out = [part for field in fields for part in field.out]
+        out[out.index("p.body")] = f"[x.{name}.body for x in run]"
+        self._run_to_tuple[message_class] = eval(
+            f"lambda run, m: ({-1 - index}, {', '.join(out)})", scope
+        )
+        # What they have in common is made once.
+        others = [field for field in fields if field is not carrier]
+        common = ", ".join([f"s.{name}_group", *(field.back for field in others)])
+        parameters = ", ".join(["g", *(f"v{place}" for place in range(len(others)))])
+        arguments = ", ".join(
+            "Publication(i, g, b)" if field is carrier else f"v{others.index(field)}"
+            for field in fields
+        )
+        unfold = (
+            f"lambda first, bodies, {parameters}: [({layer}, (m := make({arguments})), (m.{name},))"
+            " for i, b in enumerate(bodies, first)]"
+        )
+        scope["unfold"] = eval(unfold, scope)
+        scope["first_of"] = _first_of
+        self._arrived_runs[struct] = eval(
+            f"lambda s: unfold(first_of(s.{name}_origin, s.{name}_number, s.{name}_body),"
+            f" s.{name}_body, {common})",
+            scope,
+        )
 
     def _tuple_of(self, message: Message) -> tuple[Any, ...]:
         return self._to_tuple[type(message)](message)
@@ -215,17 +259,21 @@ class _Field:
     """How one declared field looks on the wire, and the code that moves it."""
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
+        self.name = name
         self.publications = ""  # the publications it carries, as items of a list
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
+        self.run_slots: list[tuple[str, Any]] = []  # instead, where messages travel as one
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
+            bodies = Annotated[list[body], Meta(min_length=2, max_length=LONGEST_RUN)]
+            self.run_slots = [*self.slots[:3], (b, bodies)]
             self.out = [
-                f"m.{name}.id >> 32",
-                f"m.{name}.id & {NUMBER_MASK}",
-                f"m.{name}.group",
-                f"m.{name}.body",
+                f"(p := m.{name}).id >> 32",
+                f"p.id & {NUMBER_MASK}",
+                "p.group",
+                "p.body",
             ]
             self.back = f"Publication(s.{o} << 32 | s.{n}, s.{g}, s.{b})"
             self.publications = f"m.{name}"
@@ -266,6 +314,20 @@ class _Field:
                 self.nodes = f"[m.{name}]"
             elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
                 self.nodes = f"m.{name}"
+
+
+def _union(structs: list[type]) -> Any:
+    union: Any = structs[0] if structs else Raw
+    for struct in structs[1:]:
+        union = union | struct
+    return union
+
+
+def _first_of(origin: int, number: int, bodies: list[bytes]) -> int:
+    """The id of the first of many publications; raises ValueError if there are not so many."""
+    if number + len(bodies) - 1 > NUMBER_MASK:
+        raise ValueError("numbers beyond the last one")
+    return origin << 32 | number
 
 
 def _checked(kind: Any) -> Any:

@@ -27,7 +27,7 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
 from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.links.introductions import Introduced
-from causalcast.runtime.links.outlet import Outlet, Outlets
+from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
 from causalcast.runtime.security.identity import JOIN, Passport
 from causalcast.runtime.security.tls import Tls, objection_to
 from causalcast.wire.framing import FrameReader, frame, frame_all
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         self._links.lost(self, "closed" if exc is None else "broken")
 
     def pause_writing(self) -> None:
-        self._links.congested[self] = None
+        self._links.outlets.congested[self.outlet] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -145,20 +145,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
-        outlet, outlets = self.outlet, self._links.outlets
-        outlets.to_flush.append(outlet)
-        if outlet.messages:
-            self._frames_out.append(frame_all(outlet.messages))
-            outlet.messages = []
+        outlets = self._links.outlets
+        if not self.outlet.is_planned:
+            outlets.plan(self.outlet)
+        self._frame_messages()
         self._frames_out.append(data)
         outlets.queued_bytes += len(data)
 
+    def _frame_messages(self) -> None:
+        messages = self._links.outlets.take(self.outlet)
+        if messages:
+            self._frames_out.append(frame_all(messages))
+
     def flush(self) -> None:
         """Hand what leaves in this turn to the socket, in one write."""
+        self._frame_messages()
         frames, self._frames_out = self._frames_out, []
-        if self.outlet.messages:
-            frames.append(frame_all(self.outlet.messages))
-            self.outlet.messages = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -258,6 +260,7 @@ class TcpLinks:
         book: AddressBook,
         events: LinkEvents,
         max_frame: int,
+        encode_run: EncodeRun,
         send_buffer: int = DEFAULT_SEND_BUFFER,
         tls: Tls | None = None,
         control_per_second: int = 1000,
@@ -271,9 +274,8 @@ class TcpLinks:
         self.events = events
         self.max_frame = max_frame
         self.send_buffer = send_buffer
-        self.outlets = Outlets()
+        self.outlets = Outlets(encode_run)
         self._to_hang_up: list[Connection] = []
-        self.congested: dict[Connection, None] = {}
         self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
@@ -307,7 +309,7 @@ class TcpLinks:
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a message leave, dialling where `link` allows it; False if it never will."""
-        if self.outlets.put(to, data, link):
+        if self.outlets.put_encoded(to, data, link):
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -342,13 +344,10 @@ class TcpLinks:
     def flush(self) -> None:
         """Write out what this turn left, one write per link, and hang up where that was asked."""
         outlets = self.outlets
-        if outlets.to_flush:
-            to_flush, outlets.to_flush = outlets.to_flush, []
-            for outlet in to_flush:
-                outlet.flush()
-            if outlets.queued_bytes > self.send_buffer:
-                self.events.relieved()
-            outlets.queued_bytes = 0
+        outlets.flush()
+        if outlets.queued_bytes > self.send_buffer:
+            self.events.relieved()
+        outlets.queued_bytes = 0
         if self._to_hang_up:
             connections, self._to_hang_up = self._to_hang_up, []
             for connection in connections:
@@ -366,7 +365,7 @@ class TcpLinks:
 
     def is_congested(self) -> bool:
         """Whether more was written than a link can take at once."""
-        return bool(self.congested) or self.outlets.queued_bytes > self.send_buffer
+        return bool(self.outlets.congested) or self.outlets.queued_bytes > self.send_buffer
 
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
@@ -669,7 +668,8 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
+        congested = self.outlets.congested
+        if congested.pop(connection.outlet, 0) is None and not congested:
             self.events.relieved()
 
 

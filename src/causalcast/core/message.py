@@ -37,14 +37,6 @@ class Message:
 
     wire: ClassVar[Wire]
 
-    def continues(self, before: "Message") -> bool:
-        """Whether it differs from `before` only in being the next publication of its origin.
-
-        Such messages travel as one, with many bodies, if those are short (`SHORT_BODY`). Only a
-        class that carries one publication may say so.
-        """
-        return False
-
     def __repr__(self) -> str:
         """Type and fields, for transcripts and failed assertions."""
         fields = (f"{name}={getattr(self, name)!r}" for name in type(self).wire.fields)
@@ -71,6 +63,28 @@ class Publication:
     def __repr__(self) -> str:
         """Origin and number are what people look for."""
         return f"{self.id >> 32}.{self.id & 0xFFFFFFFF}"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
+class Single(Message):
+    """A message that carries one publication.
+
+    Those that follow one another and differ in nothing but the number and the body of it travel as
+    one, with many bodies, if these are short (`SHORT_BODY`).
+    """
+
+    __slots__ = ("publication",)
+
+    def __init__(self, publication: Publication) -> None:
+        self.publication = publication
+
+    def continues(self, before: "Single") -> bool:
+        """Whether it is what `before.followed_by` would make, with its own body."""
+        raise AssertionError("a message must say what it continues")
+
+    def followed_by(self, body: bytes) -> "Single":
+        """The same with the next number, and that body."""
+        raise AssertionError("a message must say what follows it")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)

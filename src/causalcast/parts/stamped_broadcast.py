@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
-from causalcast.core.message import SHORT_BODY, Message, Publication, Wire
+from causalcast.core.message import SHORT_BODY, Message, Publication, Single, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Invariant
 from causalcast.parts import reliable_sending
@@ -25,10 +25,10 @@ from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.vector_clock import VectorClock
 
 
-class Stamped(Message):
+class Stamped(Single):
     """A publication and what must be delivered before: deliver it after those, and pass it on."""
 
-    __slots__ = ("needs", "publication")
+    __slots__ = ("needs",)
 
     wire = Wire("stamped_broadcast.stamped", publication=Publication, needs=dict[NodeId, int])
 
@@ -36,18 +36,22 @@ class Stamped(Message):
         self.publication = publication
         self.needs = needs
 
-    def continues(self, before: Message) -> bool:
+    def continues(self, before: Single) -> bool:
         """Nothing was delivered in between: what it needs is the same."""
-        if not isinstance(before, Stamped):
-            return False
         mine, other = self.publication, before.publication
         return (
-            mine.id == other.id + 1
+            isinstance(before, Stamped)
+            and mine.id == other.id + 1
             and mine.group == other.group
             and len(mine.body) <= SHORT_BODY
             and len(other.body) <= SHORT_BODY
             and self.needs == before.needs
         )
+
+    def followed_by(self, body: bytes) -> "Stamped":
+        publication = self.publication
+        identity = MessageId(publication.id + 1)
+        return Stamped(Publication(identity, publication.group, body), self.needs)
 
 
 class Delivered(Message):

@@ -57,7 +57,7 @@ from causalcast.runtime.storage.durable_entry import (
 )
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import Place
-from causalcast.wire.codec import Arrived
+from causalcast.wire.runs import Arrived
 
 log = logging.getLogger(__name__)
 

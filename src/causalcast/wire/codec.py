@@ -19,10 +19,11 @@ import msgspec
 from msgspec import Meta, Raw
 
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
-from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication
+from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication, Single
 from causalcast.errors import WireError
 from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
+from causalcast.wire.runs import Arrived, unfold
 
 WIRE_VERSION: Final = 3
 DEFAULT_MAX_BODY: Final = 1 << 20
@@ -31,9 +32,6 @@ _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
 _Number = Annotated[int, Meta(ge=1, le=NUMBER_MASK)]
 _CLOCK: Final = dict[NodeId, int]
 _PLAIN: Final = (bool, int, float, str, bytes)
-
-# A message from a peer: its layer, itself, and the publications that it carries.
-Arrived = tuple[int, Message, tuple[Publication, ...]]
 
 
 class Description:
@@ -90,7 +88,7 @@ class Codec:
         return self._encoder.encode(self._to_tuple[type(message)](message))
 
     def encode_run(self, messages: list[Message]) -> bytes:
-        """The bytes of messages that each continue the one before; see `Message.continues`."""
+        """The bytes of messages that each continue the one before."""
         if len(messages) == 1:
             return self.encode(messages[0])
         to_tuple = self._run_to_tuple[type(messages[0])]
@@ -190,7 +188,7 @@ class Codec:
             scope,
         )
         self._publications[message_class] = eval(f"lambda m: [{carried}]", scope)
-        if message_class.continues is not Message.continues:
+        if issubclass(message_class, Single):
             self._add_run(layer, index, message_class, fields, scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
@@ -222,24 +220,10 @@ class Codec:
         self._run_to_tuple[message_class] = eval(
             f"lambda run, m: ({-1 - index}, {', '.join(out)})", scope
         )
-        # What they have in common is made once.
-        others = [field for field in fields if field is not carrier]
-        common = ", ".join([f"s.{name}_group", *(field.back for field in others)])
-        parameters = ", ".join(["g", *(f"v{place}" for place in range(len(others)))])
-        arguments = ", ".join(
-            "Publication(i, g, b)" if field is carrier else f"v{others.index(field)}"
-            for field in fields
-        )
-        unfold = (
-            f"lambda first, bodies, {parameters}: [({layer}, (m := make({arguments})), (m.{name},))"
-            " for i, b in enumerate(bodies, first)]"
-        )
-        scope["unfold"] = eval(unfold, scope)
-        scope["first_of"] = _first_of
+        arguments = ", ".join(field.run_back or field.back for field in fields)
         self._arrived_runs[struct] = eval(
-            f"lambda s: unfold(first_of(s.{name}_origin, s.{name}_number, s.{name}_body),"
-            f" s.{name}_body, {common})",
-            scope,
+            f"lambda s: unfold({layer}, make({arguments}), s.{name}_body)",
+            {**scope, "unfold": unfold, "first_of": _first_of},
         )
 
     def _tuple_of(self, message: Message) -> tuple[Any, ...]:
@@ -263,12 +247,15 @@ class _Field:
         self.publications = ""  # the publications it carries, as items of a list
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
-        self.run_slots: list[tuple[str, Any]] = []  # instead, where messages travel as one
+        # Instead, where messages travel as one: the first of them.
+        self.run_slots: list[tuple[str, Any]] = []
+        self.run_back = ""
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
             bodies = Annotated[list[body], Meta(min_length=2, max_length=LONGEST_RUN)]
             self.run_slots = [*self.slots[:3], (b, bodies)]
+            self.run_back = f"Publication(first_of(s.{o}, s.{n}, s.{b}), s.{g}, s.{b}[0])"
             self.out = [
                 f"(p := m.{name}).id >> 32",
                 f"p.id & {NUMBER_MASK}",

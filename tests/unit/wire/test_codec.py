@@ -1,7 +1,6 @@
 """The wire says what was declared and refuses all else; sizes are those of the real frame."""
 
 import inspect
-import itertools
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import LENGTH_BYTES, MOST_TOGETHER, frame, frame_all
+from causalcast.wire.runs import in_runs
 
 CODEC = Codec([[], [], SPEC.messages])
 
@@ -209,7 +209,7 @@ def test_nonsense_inside_a_shared_frame_voids_it() -> None:
     assert (found, type(error)) == ([], WireError)
 
 
-def a_run(count: int, needs: dict[NodeId, int], first: int = 7) -> list[Message]:
+def a_run(count: int, needs: dict[NodeId, int], first: int = 7) -> list[Stamped]:
     return [
         Stamped(Publication(message_id(NodeId(3), first + i), GroupId(1), b"%d" % i), dict(needs))
         for i in range(count)
@@ -220,13 +220,13 @@ def a_run(count: int, needs: dict[NodeId, int], first: int = 7) -> list[Message]
 def test_messages_that_continue_one_another_travel_as_one(needs: dict[NodeId, int]) -> None:
     codec = Codec([[], [], SPEC.messages])
     run = a_run(LONGEST_RUN, needs)
-    assert all(after.continues(before) for before, after in itertools.pairwise(run))
-    data = codec.encode_run(run)
+    assert in_runs([*run]) == [run]
+    data = codec.encode_run([*run])
     assert len(data) < sum(len(codec.encode(message)) for message in run) / 2
     found, error = codec.decode_all([memoryview(data), together(data, codec.encode(run[0]))])
     assert error is None
     assert [repr(message) for _, message, _ in found] == [repr(m) for m in (*run, *run, run[0])]
-    assert all([message.publication] == list(carried) for _, message, carried in found)
+    assert all(codec.publications(message) == list(carried) for _, message, carried in found)
     assert {layer for layer, _, _ in found} == {2}
 
 
@@ -243,24 +243,30 @@ def test_messages_that_continue_one_another_travel_as_one(needs: dict[NodeId, in
 )
 def test_what_differs_in_more_does_not_continue(other: Message) -> None:
     (first,) = a_run(1, {})
-    assert not other.continues(first)
-    assert not first.continues(other)
+    assert in_runs([first, other, first]) == [[first], [other], [first]]
+
+
+def test_runs_end() -> None:
+    messages = a_run(2 * LONGEST_RUN + 1, {})
+    runs = in_runs([*messages])
+    assert [len(run) for run in runs] == [LONGEST_RUN, LONGEST_RUN, 1]
+    assert [message for run in runs for message in run] == messages
 
 
 def test_a_run_is_no_message_inside_others_and_ends_before_the_last_number() -> None:
     codec = Codec([[], [], SPEC.messages])
-    data = codec.encode_run(a_run(2, {}))
+    data = codec.encode_run([*a_run(2, {})])
     with pytest.raises(WireError):
         codec.decode(data)
-    too_long = codec.encode_run(a_run(LONGEST_RUN + 1, {}))
-    beyond = codec.encode_run(a_run(2, {}, first=NUMBER_MASK))
+    too_long = codec.encode_run([*a_run(LONGEST_RUN + 1, {})])
+    beyond = codec.encode_run([*a_run(2, {}, first=NUMBER_MASK)])
     for bad in (too_long, beyond):
         assert isinstance(codec.decode_all([memoryview(bad)])[1], WireError)
 
 
 def test_a_shared_frame_that_is_too_large_is_refused() -> None:
     codec = Codec([[], [], SPEC.messages])
-    data = codec.encode_run(a_run(2, {}))
+    data = codec.encode_run([*a_run(2, {})])
     fits = (MOST_TOGETHER - 5) // len(data)
     assert codec.decode_all([together(*[data] * fits)])[1] is None
     assert isinstance(codec.decode_all([together(*[data] * (fits + 1))])[1], WireError)

@@ -1,14 +1,15 @@
 """What is to leave in this turn of the loop, link by link. Compiled: every message passes here.
 
 Messages that follow one another and differ only in the number and the body of their publication
-leave as one (`Message.continues`). Links that carry the same share its bytes.
+leave as one (`wire/runs.py`). Links that carry the same share its bytes.
 """
 
 from collections.abc import Callable
 from typing import final
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId
-from causalcast.core.message import LONGEST_RUN, Message
+from causalcast.core.message import Message
+from causalcast.wire.runs import in_runs
 
 # Makes the bytes of messages, each of which continues the one before.
 EncodeRun = Callable[[list[Message]], bytes]
@@ -87,18 +88,7 @@ class Outlets:
         messages, outlet.messages = outlet.messages, []
         if messages != self._last:  # the same objects, as a rule
             self._last = messages
-            self._last_encoded = self._in_runs(messages)
+            self._last_encoded = [self._encode_run(run) for run in in_runs(messages)]
         for data in self._last_encoded:
             outlet.encoded.append(data)
             self.queued_bytes += len(data)
-
-    def _in_runs(self, messages: list[Message]) -> list[bytes]:
-        encoded: list[bytes] = []
-        run: list[Message] = []
-        for message in messages:
-            if run and (len(run) == LONGEST_RUN or not message.continues(run[-1])):
-                encoded.append(self._encode_run(run))
-                run = []
-            run.append(message)
-        encoded.append(self._encode_run(run))
-        return encoded

@@ -21,6 +21,7 @@ FURTHER_MODULES = (
     "runtime/security/admission.py",
     "runtime/security/rights.py",
     "runtime/stepping_host.py",
+    "runtime/storage/journal.py",
     "wire/framing.py",
     "wire/runs.py",
 )

@@ -79,7 +79,6 @@ class Host(SteppingHost):
         super().__init__(config)
         self.starts = 1
         self.failure: CausalcastError | None = None
-        self.published_in: dict[int, int] = {}  # per group, over all lives
         self._storage: JournalFile
         self._identity = Identity(
             self.me,
@@ -93,13 +92,16 @@ class Host(SteppingHost):
         )
         self._rights = config.rights
         self._body_bytes = config.limits.body_bytes
+        self._held_bytes = config.limits.held_bytes
+        self._send_buffer = config.limits.send_buffer_bytes
+        self._most_waiting = min(self._send_buffer, MOST_WAITING)
         self._admission: Admission
         self._signatures: Signatures | None = None
         self._since_pause = 0  # bytes published in this turn
         self._published = 0  # the number of the last publication, durable or not
-        self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
         self._marking: asyncio.Future[None] | None = None  # done when those are durable
+        self._marked_later: dict[asyncio.Future[None], None] = {}  # all that are not done
         self._marks: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         # Tasks that take messages. One that waited for itself to take them would wait for ever.
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
@@ -244,11 +246,12 @@ class Host(SteppingHost):
 
     def _finish_life(self, failure: CausalcastError | None) -> None:
         self.failure = failure
+        waiting = [*self.held.publishers(), *self._marked_later]
         self.held.clear()
         self.is_over = True
         self.stopped.set()
         gone = failure or NodeError("the node was stopped")
-        for future in self._publishing:
+        for future in waiting:
             if not future.done():
                 future.set_exception(gone)
         self.stability.wake_all()
@@ -403,22 +406,30 @@ class Host(SteppingHost):
             self._since_pause = 0
         if self.is_overloaded():
             await self._wait_for_room()
-        publication = self._next_publication(group, body)
         if self.journal is None:
-            return self._publish_at_once(publication, len(body))
+            return self._publish_at_once(self._next_publication(group, body), len(body))
+        message, durable = self.start_publishing(group, body)
+        await durable
+        return message
+
+    def start_publishing(
+        self, group: GroupId, body: bytes
+    ) -> "tuple[MessageId, asyncio.Future[None]]":
+        """Publish `body`; done when it is durable."""
+        publication = self._next_publication(group, body)
         durable: asyncio.Future[None] = self.loop.create_future()
-        self._publishing[durable] = None
         self.start_step()
         if self.wants[PUBLISH]:
             size = len(body)
             self.later(self.add_row, self.at_us, PUBLISH, publication.id, group, -1, size)
-        self.later(self._is_published, durable, group)
-        self.finish_step(lambda: self.stack.publish(publication, self.out), publication)
         try:
-            await durable
-        finally:
-            self._publishing.pop(durable, None)
-        return publication.id
+            self.stack.publish(publication, self.out)
+            self.settle(publication, publisher=durable)
+        except Exception as error:
+            self.step_failed(error)
+        if self.is_over:
+            self.check_alive()
+        return publication.id, durable
 
     def try_publish(self, group: GroupId, body: bytes) -> MessageId | None:
         """Publish `body` at once; None if `publish` has to be awaited: for the disk, for room on
@@ -505,7 +516,7 @@ class Host(SteppingHost):
         if self._marking is None:
             self._marking = self.loop.create_future()
             self._marking.add_done_callback(_is_heard)
-            self._publishing[self._marking] = None
+            self._marked_later[self._marking] = None
             self.loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
         return self._marking
@@ -580,20 +591,15 @@ class Host(SteppingHost):
         return self.links.current_peers()
 
     def is_overloaded(self) -> bool:
-        if self.stopped.is_set():
+        if self.is_over:
             return False
-        limits = self.config.limits
         return (
-            self.links.is_congested()
-            or self.held.bytes > limits.held_bytes
-            or self.stack.multicast.waiting_bytes() > min(limits.send_buffer_bytes, MOST_WAITING)
+            bool(self.outlets.congested)
+            or self.outlets.queued_bytes > self._send_buffer
+            or self.held.bytes > self._held_bytes
+            or self.stack.multicast.waiting_bytes() > self._most_waiting
             or (self.inbox.is_full and asyncio.current_task() not in self.readers)
         )
-
-    def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:
-        count(self.published_in, group)
-        if not durable.done():
-            durable.set_result(None)
 
     def _write_acknowledgements(self) -> None:
         if self._acknowledged and self.journal is not None and not self.stopped.is_set():
@@ -612,7 +618,7 @@ class Host(SteppingHost):
 
     def _is_marked(self, marking: "asyncio.Future[None] | None") -> None:
         if marking is not None:
-            self._publishing.pop(marking, None)
+            self._marked_later.pop(marking, None)
             if not marking.done():
                 marking.set_result(None)
 

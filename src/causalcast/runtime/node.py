@@ -120,6 +120,11 @@ class Group:
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
         host = self._host
+        message: MessageId | None
+        if host.journal is not None and not host.is_overloaded():
+            message, durable = host.start_publishing(self._group, body)
+            await durable
+            return Receipt(host, message, self.name)
         message = host.try_publish(self._group, body)
         if message is None:
             message = await host.publish(self._group, body)

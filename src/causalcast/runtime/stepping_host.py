@@ -102,7 +102,8 @@ class SteppingHost(World):
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
-        self.delivered_in: dict[int, int] = {}  # per group, over all lives
+        self.published_in: dict[int, int] = {}  # per group, over all lives
+        self.delivered_in: dict[int, int] = {}
         self._wall_offset = wall_clock.now_us() - self._monotonic_us()
         self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
         self._turn_planned = False
@@ -176,6 +177,7 @@ class SteppingHost(World):
         joined: int = NO_GROUP,
         left: int = NO_GROUP,
         last: Action | None = None,
+        publisher: "asyncio.Future[None] | None" = None,
     ) -> None:
         """The stack has acted: keep what must be kept, and let the rest happen or wait for it."""
         out = self.out
@@ -196,7 +198,7 @@ class SteppingHost(World):
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
-            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries))
+            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher))
         elif self.held:
             if actions:
                 self.held.add(HeldStep(0, actions))
@@ -275,7 +277,7 @@ class SteppingHost(World):
 
     def on_durable(self, sequence: int, places: list[Place]) -> None:
         """Entries up to `sequence` are durable: let their effects happen, and what waited."""
-        if self.stopped.is_set():
+        if self.is_over:
             return
         first = sequence - len(places) + 1
         try:
@@ -284,12 +286,22 @@ class SteppingHost(World):
                     self._place = places[step.sequence - first]
                     self.performed = step.sequence
                 self._happen(step.actions)
+                if step.publisher is not None:
+                    self._is_published(step)
         except (OSError, CausalcastError) as error:
             self.fail(error, "its trace log or a socket")
             return
         self.performed = max(self.performed, sequence)
         self.relief.set()
         self.end_turn()
+
+    def _is_published(self, step: HeldStep) -> None:
+        entry, publisher = step.entry, step.publisher
+        assert entry is not None and entry.publication is not None and publisher is not None
+        group = entry.publication[1]
+        self.published_in[group] = self.published_in.get(group, 0) + 1
+        if not publisher.done():
+            publisher.set_result(None)
 
     def _happen(self, actions: list[Action]) -> None:
         for function, arguments in actions:

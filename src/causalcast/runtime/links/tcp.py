@@ -363,10 +363,6 @@ class TcpLinks:
         """Whose socket has not taken all that was written to it."""
         return {peer: None for peer, link in self._current.items() if link.is_busy()}
 
-    def is_congested(self) -> bool:
-        """Whether more was written than a link can take at once."""
-        return bool(self.outlets.congested) or self.outlets.queued_bytes > self.send_buffer
-
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
         return self._current.get(to)

@@ -44,6 +44,7 @@ from causalcast.runtime.security.signatures import Signatures, body_in
 from causalcast.runtime.security.tls import Tls
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import MANY, FrameReader
+from causalcast.wire.runs import one_by_one
 
 Target = Callable[[bytes], None]
 
@@ -267,7 +268,7 @@ def wire_target(protocol: str) -> Target:
 def _take_apart(codec: Codec, data: bytes) -> None:
     """A frame may hold many messages; each of them is one by itself as well."""
     found, _ = codec.decode_all([memoryview(data)])
-    for layer, message, carried in found:
+    for layer, message, carried in (one for some in found for one in one_by_one(some)):
         again = codec.decode(codec.encode(message))
         assert (again[0], codec.encode(again[1])) == (layer, codec.encode(message))
         assert codec.publications(message) == list(carried)

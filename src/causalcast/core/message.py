@@ -79,12 +79,12 @@ class Single(Message):
         self.publication = publication
 
     def continues(self, before: "Single") -> bool:
-        """Whether it is what `before.followed_by` would make, with its own body."""
+        """Whether it is the same as `before` around the next publication of its origin."""
         raise AssertionError("a message must say what it continues")
 
-    def followed_by(self, body: bytes) -> "Single":
-        """The same with the next number, and that body."""
-        raise AssertionError("a message must say what follows it")
+    def around(self, publication: Publication) -> "Single":
+        """The same around another publication."""
+        raise AssertionError("a message must say what else it could carry")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)

@@ -130,6 +130,7 @@ class Neighbour:
         self.backlog_bytes = 0  # of them when it came back; they hold nobody up
         self.answers_within = 0  # microseconds its acknowledgements took lately
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
+        self.unacknowledged = 0  # how many they stand for
 
 
 @final
@@ -179,6 +180,7 @@ class ReliableSending:
             if not to_acknowledge:
                 out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
             to_acknowledge[identity] = None
+            neighbour.unacknowledged += 1
         is_new = self.seen.add(identity)
         if not is_new:
             out.duplicate(identity)
@@ -191,10 +193,33 @@ class ReliableSending:
                 self._spread(identity, out)
                 if neighbour is not None:  # nobody has what was made here just now
                     self._forget(origin_of(identity))
-        if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
+        if neighbour is not None and neighbour.unacknowledged >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
         return is_new
+
+    def accepts_run(self, first: MessageId, last: MessageId, sender: NodeId, out: Outbox) -> bool:
+        """Take in all messages from `first` to `last` at once, if they are the next of another
+        origin and need not be kept or passed on here; else nothing happens, and False."""
+        neighbour = self.neighbours.get(sender)
+        origin = origin_of(first)
+        if neighbour is None or not self.direct or out.keeps_records or origin == self.me:
+            return False
+        if not self.seen.is_next(first) or not neighbour.has.is_next(first):
+            return False
+        number = number_of(last)
+        neighbour.has.counts[origin] = number
+        self.seen.counts[origin] = number
+        if neighbour.queue:
+            self._send_queued(sender, neighbour, out)
+        if not neighbour.to_acknowledge:
+            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
+        neighbour.to_acknowledge[last] = None
+        neighbour.unacknowledged += number - number_of(first) + 1
+        if neighbour.unacknowledged >= self._acknowledge_at:
+            out.cancel_timer(ACKNOWLEDGE, sender)
+            self._acknowledge(sender, neighbour, out)
+        return True
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         """A `Have` came."""
@@ -248,6 +273,7 @@ class ReliableSending:
         neighbour.under_way = {}
         neighbour.queue.clear()
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if peer not in self._founders:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
         out.cancel_timer(REPEAT, peer)
@@ -379,6 +405,7 @@ class ReliableSending:
             else:
                 beyond.append(identity)
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if beyond:
             out.note("reliable_sending.beyond_a_gap", peer)
         out.send(peer, Have(counts, beyond, False, False))

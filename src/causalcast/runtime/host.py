@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
-from causalcast.core.message import Message, Publication
+from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Record
 from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
@@ -57,7 +57,7 @@ from causalcast.runtime.storage.durable_entry import (
 )
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import Place
-from causalcast.wire.runs import Arrived
+from causalcast.wire.runs import Arrived, one_by_one
 
 log = logging.getLogger(__name__)
 
@@ -646,7 +646,7 @@ class Host(SteppingHost):
         else:
             # Each message is a step, so that its rows follow one another.
             control = 0
-            for arrived in messages:
+            for arrived in [one for some in messages for one in one_by_one(some)]:
                 size = len(self.codec.encode(arrived[1]))
                 control += self._receive_in_one_step(link, [arrived], size)
         if control:
@@ -676,14 +676,20 @@ class Host(SteppingHost):
                         assert isinstance(message, Addresses)
                         take_in(message, self.book, self.links.tls is not None)
                         continue
-                if carried:
+                is_run = len(carried) > 1 and isinstance(message, Single)
+                if is_run:
+                    admission.check_run(carried)
+                elif carried:
                     admission.check(carried)
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if traced_size:
                     about = self.codec.describe(message, traced_size)
                     self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
-                stack.receive(layer, peer, message, out)
+                if is_run and isinstance(message, Single):
+                    stack.receive_run(peer, message, carried, out)
+                else:
+                    stack.receive(layer, peer, message, out)
                 if out.closes_link:
                     self.settle()
             self.settle()

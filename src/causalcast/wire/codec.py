@@ -23,7 +23,7 @@ from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication,
 from causalcast.errors import WireError
 from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
-from causalcast.wire.runs import Arrived, unfold
+from causalcast.wire.runs import Arrived, publications_of
 
 WIRE_VERSION: Final = 3
 DEFAULT_MAX_BODY: Final = 1 << 20
@@ -70,7 +70,6 @@ class Codec:
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._arrived: dict[type, Callable[[Any], Arrived]] = {}
         self._run_to_tuple: dict[type[Message], Callable[[list[Any], Any], tuple[Any, ...]]] = {}
-        self._arrived_runs: dict[type, Callable[[Any], list[Arrived]]] = {}
         self._names: list[str] = []
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
@@ -78,7 +77,7 @@ class Codec:
                 self._add(layer, message_class, body)
         self.max_frame = max_body + (1 << 20)  # body and metadata
         any_message = _union([*self._from_struct])
-        any_run: Any = _union([*self._from_struct, *self._arrived_runs])
+        any_run: Any = _union([*self._arrived])
         self._decoder = msgspec.msgpack.Decoder(any_message)
         self._decoder_of_frame = msgspec.msgpack.Decoder(any_run)
         self._decoder_of_many = msgspec.msgpack.Decoder(list.__class_getitem__(any_run))
@@ -107,7 +106,7 @@ class Codec:
         """All messages of some frames and what they carry, up to the first that is none."""
         decode, decode_many = self._decoder_of_frame.decode, self._decoder_of_many.decode
         found: list[Arrived] = []
-        arrived, runs = self._arrived, self._arrived_runs
+        arrived = self._arrived
         try:
             for data in frames:
                 if len(data) == 0 or data[0] != MANY:
@@ -117,10 +116,7 @@ class Codec:
                 else:
                     return found, WireError(f"{len(data)} bytes of messages in one frame")
                 for struct in structs:
-                    if type(struct) in runs:
-                        found += runs[type(struct)](struct)
-                    else:
-                        found.append(arrived[type(struct)](struct))
+                    found.append(arrived[type(struct)](struct))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             return found, WireError(f"not a message of this cluster: {error}")
         except WireError as error:  # of a message inside a message
@@ -221,9 +217,10 @@ class Codec:
             f"lambda run, m: ({-1 - index}, {', '.join(out)})", scope
         )
         arguments = ", ".join(field.run_back or field.back for field in fields)
-        self._arrived_runs[struct] = eval(
-            f"lambda s: unfold({layer}, make({arguments}), s.{name}_body)",
-            {**scope, "unfold": unfold, "first_of": _first_of},
+        self._arrived[struct] = eval(
+            f"lambda s: ({layer}, (m := make({arguments})),"
+            f" publications_of(m.{name}, s.{name}_body))",
+            {**scope, "publications_of": publications_of, "first_of": _first_of},
         )
 
     def _tuple_of(self, message: Message) -> tuple[Any, ...]:

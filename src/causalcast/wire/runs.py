@@ -1,11 +1,13 @@
-"""Messages that each continue the one before: taken together to travel, and unfolded again.
+"""Messages that each continue the one before: taken together to travel, and apart again.
 
 Compiled: every message of a busy link passes here.
 """
 
+from causalcast.core.ids import MessageId
 from causalcast.core.message import LONGEST_RUN, Message, Publication, Single
 
-# A message from a peer: its layer, itself, and the publications that it carries.
+# A message from a peer: its layer, itself, and the publications that it carries. Messages that
+# travelled as one are the first of them, with the publications of all.
 Arrived = tuple[int, Message, tuple[Publication, ...]]
 
 
@@ -27,11 +29,18 @@ def in_runs(messages: list[Message]) -> list[list[Message]]:
     return runs
 
 
-def unfold(layer: int, first: Single, bodies: list[bytes]) -> list[Arrived]:
-    """`first`, which has the first body, and those that continue it."""
-    found: list[Arrived] = [(layer, first, (first.publication,))]
-    message = first
+def publications_of(first: Publication, bodies: list[bytes]) -> tuple[Publication, ...]:
+    """`first`, which has the first body, and those that follow it."""
+    found = [first]
+    identity, group = first.id, first.group
     for place in range(1, len(bodies)):
-        message = message.followed_by(bodies[place])
-        found.append((layer, message, (message.publication,)))
-    return found
+        found.append(Publication(MessageId(identity + place), group, bodies[place]))
+    return tuple(found)
+
+
+def one_by_one(arrived: Arrived) -> list[Arrived]:
+    """The messages that travelled as one."""
+    layer, message, carried = arrived
+    if not isinstance(message, Single) or len(carried) == 1:
+        return [arrived]
+    return [(layer, message.around(publication), (publication,)) for publication in carried]

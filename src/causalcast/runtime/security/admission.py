@@ -66,6 +66,18 @@ class Admission:
             if number > greatest:
                 self._greatest[origin] = number
 
+    def check_run(self, publications: tuple[Publication, ...]) -> None:
+        """The same for publications that follow one another: the first says who, the last how
+        far."""
+        first, last = publications[0], publications[-1]
+        origin = first.id >> NUMBER_BITS
+        is_next = first.id & NUMBER_MASK == self._greatest.get(origin, 0) + 1
+        if not is_next or origin == self._me or self._signatures is not None:
+            self.check(publications)
+        else:
+            self.check((first,))
+            self._greatest[origin] = last.id & NUMBER_MASK
+
     def check_members(self, sender: NodeId, message: Message) -> None:
         """Raise Rejected for a membership that its sender has no right to."""
         if isinstance(message, Envelope):

@@ -32,6 +32,7 @@ REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
 LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
 MOST_PATIENCE: Final = 4 * SECOND
+OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, roughly
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -119,6 +120,13 @@ OPTIONS: Final = [
 ]
 
 
+class Run(Message):
+    """Messages that came as one and are kept as one, under the last one's number; never sent."""
+
+    def __init__(self, messages: Callable[[], list[Message]]) -> None:
+        self.messages = messages
+
+
 @final
 class Neighbour:
     """What we know of one neighbour."""
@@ -130,8 +138,10 @@ class Neighbour:
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
         self.queued_bytes = 0  # that these stand for
+        self.backlog_bytes = 0  # of them when it came back; they hold nobody up
         self.answers_within = 0  # microseconds its acknowledgements took lately
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
+        self.unacknowledged = 0  # how many they stand for
 
 
 @final
@@ -188,6 +198,7 @@ class ReliableSending:
             if not to_acknowledge:
                 out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
             to_acknowledge[identity] = None
+            neighbour.unacknowledged += 1
         is_new = self.seen.add(identity)
         if not is_new:
             out.duplicate(identity)
@@ -203,10 +214,42 @@ class ReliableSending:
             else:
                 self._keep_safe(identity, message)
                 self.safe.tend(out)
-        if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
+        if neighbour is not None and neighbour.unacknowledged >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
         return is_new
+
+    def accepts_run(
+        self,
+        first: MessageId,
+        last: MessageId,
+        messages: Callable[[], list[Message]],
+        sender: NodeId,
+        out: Outbox,
+    ) -> bool:
+        """Take in all messages from `first` to `last` at once, if they are the next of another
+        origin and need not be persisted or passed on here; else nothing happens, and False."""
+        neighbour = self.neighbours.get(sender)
+        origin = origin_of(first)
+        if neighbour is None or not self.direct or out.keeps_records or origin == self.me:
+            return False
+        if not self.seen.is_next(first) or not neighbour.has.is_next(first):
+            return False
+        number = number_of(last)
+        neighbour.has.counts[origin] = number
+        self.seen.counts[origin] = number
+        if neighbour.queue:
+            self._send_queued(sender, neighbour, out)
+        if not neighbour.to_acknowledge:
+            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
+        neighbour.to_acknowledge[last] = None
+        neighbour.unacknowledged += number - number_of(first) + 1
+        self._keep_safe(last, Run(messages))
+        self.safe.tend(out)
+        if neighbour.unacknowledged >= self._acknowledge_at:
+            out.cancel_timer(ACKNOWLEDGE, sender)
+            self._acknowledge(sender, neighbour, out)
+        return True
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         """A `Have` came, or something about what is kept for origins that are away."""
@@ -230,6 +273,7 @@ class ReliableSending:
                 identity for identity in self._kept if not neighbour.has.has(identity)
             )
             neighbour.queued_bytes = sum(self._size(identity) for identity in neighbour.queue)
+            neighbour.backlog_bytes = neighbour.queued_bytes
             if neighbour.queue:
                 out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
@@ -266,6 +310,7 @@ class ReliableSending:
         neighbour.under_way = {}
         neighbour.queue.clear()
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if peer not in self._founders:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
         out.cancel_timer(REPEAT, peer)
@@ -302,7 +347,7 @@ class ReliableSending:
     def snapshot(self, also: list[Message]) -> list[Message]:
         """Records for a restart: counts, what is kept, and what the owner still needs (`also`)."""
         records: list[Message] = [Forgotten(dict(self.seen.counts))]
-        safe = [message for _, _, message in self.safe.copies()]
+        safe = [one for _, _, message in self.safe.copies() for one in _all_of(message)]
         kept = {**self._kept, **{self._id_of(message): message for message in [*also, *safe]}}
         records.extend(Accepted(message) for message in kept.values())
         return records
@@ -312,11 +357,12 @@ class ReliableSending:
         return self.seen.size() + self.kept()
 
     def waiting_bytes(self) -> int:
-        """Bytes that wait for the window of the neighbour that is furthest behind."""
+        """Bytes that wait for the window of the neighbour that is furthest behind, without what it
+        missed while it was away."""
         most = 0
         for neighbour in self.neighbours.values():
-            if neighbour.queue and neighbour.queued_bytes > most:
-                most = neighbour.queued_bytes
+            if neighbour.queue and neighbour.queued_bytes - neighbour.backlog_bytes > most:
+                most = neighbour.queued_bytes - neighbour.backlog_bytes
         return most
 
     def kept(self) -> int:
@@ -353,7 +399,8 @@ class ReliableSending:
                 continue
             self._send_first(peer, neighbour, identity, message, out)
         if not neighbour.queue:
-            neighbour.queued_bytes = 0  # what was forgotten while it waited has no size any more
+            # What was forgotten while it waited has no size any more.
+            neighbour.queued_bytes = neighbour.backlog_bytes = 0
 
     def _send_first(
         self,
@@ -370,7 +417,7 @@ class ReliableSending:
 
     def _size(self, identity: MessageId) -> int:
         message = self._kept.get(identity)
-        return 0 if message is None or self._size_of is None else self._size_of(message)
+        return 0 if message is None or self._size_of is None else OVERHEAD + self._size_of(message)
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is not None:
@@ -410,6 +457,7 @@ class ReliableSending:
             else:
                 beyond.append(identity)
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if beyond:
             out.note("reliable_sending.beyond_a_gap", peer)
         out.send(peer, Have(counts, beyond, False, False))
@@ -434,10 +482,12 @@ class ReliableSending:
         return any(one.up and not one.has.has(identity) for one in neighbours)
 
     def _lacks(self, origin: NodeId, group: GroupId, number: int) -> bool:
-        return not self.seen.has(message_id(origin, number))
+        # Whether anything up to here is lacking: what came as one is offered by its last number.
+        return number > self.seen.counts.get(origin, 0)
 
     def _hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
-        self._send(peer, message, out)
+        for one in _all_of(message):
+            self._send(peer, one, out)
 
     # Keeping and forgetting
 
@@ -481,6 +531,10 @@ class ReliableSending:
             for identity in _run_of(origin, forgotten, everywhere, self._kept):
                 self._kept.pop(identity, None)
             self._forgotten[origin] = everywhere
+
+
+def _all_of(message: Message) -> list[Message]:
+    return message.messages() if isinstance(message, Run) else [message]
 
 
 def _run_of(

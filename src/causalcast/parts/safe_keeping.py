@@ -90,7 +90,15 @@ class Kept:
 
     def __init__(self, message: Message, may_lack: list[NodeId]) -> None:
         self.message = message
-        self.may_lack = dict.fromkeys(may_lack)
+        self._others = may_lack  # the same list for many
+        self._may_lack: dict[NodeId, None] | None = None
+
+    @property
+    def may_lack(self) -> dict[NodeId, None]:
+        """Those who did not say that they have it; made when it is first looked at."""
+        if self._may_lack is None:
+            self._may_lack = dict.fromkeys(self._others)
+        return self._may_lack
 
 
 @final

@@ -16,8 +16,8 @@ from typing import Final
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
-from causalcast.runtime.durable_entry import StoredMessage
-from causalcast.runtime.journal_frames import Place
+from causalcast.runtime.storage.durable_entry import StoredMessage
+from causalcast.runtime.storage.journal_frames import Place
 
 OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, roughly
 

@@ -167,6 +167,7 @@ class ReliableSending:
         self.seen = DuplicateFilter()
         self.neighbours = {peer: Neighbour() for peer in setup.topology.neighbours()}
         self._founders = dict.fromkeys(self.neighbours)
+        self._others: dict[NodeId, list[NodeId]] = {}  # per origin: who else is to have a message
         self._kept: dict[MessageId, Message] = {}  # in the order they were accepted
         self._forgotten: dict[NodeId, int] = {}  # per origin: every neighbour has 1..n
         self._id_of = id_of
@@ -470,8 +471,9 @@ class ReliableSending:
 
     def _keep_safe(self, identity: MessageId, message: Message) -> None:
         origin, name = origin_of(identity), (ANY_GROUP, number_of(identity))
-        others = [node for node in self.neighbours if node != origin]
-        self.safe.keep(origin, name, message, others)
+        if origin not in self._others:
+            self._others[origin] = [node for node in self._founders if node != origin]
+        self.safe.keep(origin, name, message, self._others[origin])
 
     def _is_everywhere(self, group: GroupId, number: int) -> bool:
         return message_id(self.me, number) not in self._kept

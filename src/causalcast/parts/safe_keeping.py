@@ -138,13 +138,17 @@ class SafeKeeping:
     def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> None:
         """Keep a copy until the others that it is for have it; nothing if there are none."""
         if others:
-            self._kept.setdefault(origin, {})[name] = Kept(message, others)
+            kept = self._kept.get(origin)
+            if kept is None:
+                kept = self._kept[origin] = {}
+            kept[name] = Kept(message, others)
             self._pause = self._first_pause
 
     def tend(self, out: Outbox) -> None:
         """Go on with what is kept, if there is anything and anybody to speak with."""
-        is_patient = self._pause > MOST_PATIENCE * self._first_pause
-        if not self._tending and not is_patient and self._kept and self._up:
+        if self._tending or not self._kept or not self._up:
+            return
+        if self._pause <= MOST_PATIENCE * self._first_pause:
             self._tending = True
             out.start_timer(TEND, self._pause)
 

@@ -1,0 +1,126 @@
+"""Copies are kept until they are everywhere, and brought where their origin cannot."""
+
+from causalcast.core import NodeId, Outbox, Send
+from causalcast.core.effects import StartTimer
+from causalcast.core.ids import GroupId
+from causalcast.core.message import Message
+from causalcast.parts.member_lists import Left
+from causalcast.parts.safe_keeping import (
+    MOST_PATIENCE,
+    Answer,
+    Ask,
+    Everywhere,
+    Offer,
+    SafeKeeping,
+)
+
+ORIGIN, ONE, OTHER = NodeId(0), NodeId(1), NodeId(2)
+GROUP = GroupId(7)
+PAUSE = 100
+COPY = Left(GROUP)  # any message will do
+
+
+class Keeper:
+    """Keeps the first two copies of `ORIGIN`, which are for `ONE` and `OTHER` too."""
+
+    def __init__(self) -> None:
+        self.out = Outbox()
+        self.handed: list[tuple[NodeId, NodeId, Message]] = []
+        self.lacking: list[int] = []
+        self.mine: dict[int, bool] = {}  # own copies that are not everywhere: on their way?
+        self.safe = SafeKeeping(
+            PAUSE,
+            lambda _, number: number not in self.mine,
+            lambda _, number: self.mine[number],
+            lambda _, __, number: number in self.lacking,
+            lambda peer, origin, message, _: self.handed.append((peer, origin, message)),
+        )
+        for peer in (ORIGIN, ONE, OTHER):
+            self.safe.on_neighbour_up(peer, self.out)
+        for number in (1, 2):
+            self.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
+        self.safe.tend(self.out)
+
+    def said(self) -> list[tuple[NodeId, str]]:
+        """What was sent since the last look."""
+        sends = [(e.to, repr(e.message)) for e in self.out.effects if isinstance(e, Send)]
+        self.out.effects.clear()
+        return sends
+
+    def hears(self, sender: NodeId, message: Message) -> list[tuple[NodeId, str]]:
+        assert self.safe.on_message(sender, message, self.out)
+        return self.said()
+
+    def waits(self) -> list[tuple[NodeId, str]]:
+        """Let the pause pass."""
+        self.out.effects.clear()
+        self.safe.on_timer(self.out)
+        return self.said()
+
+
+def test_an_origin_that_is_there_is_asked_and_believed() -> None:
+    keeper = Keeper()
+    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: [1, 2]})))]
+    keeper.hears(ORIGIN, Everywhere({GROUP: [1]}, False))
+    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: [2]})))]
+    keeper.hears(ORIGIN, Everywhere({GROUP: [2]}, False))
+    assert keeper.safe.size() == 0 and keeper.waits() == []
+
+
+def test_nobody_else_is_believed() -> None:
+    keeper = Keeper()
+    keeper.hears(ONE, Everywhere({GROUP: [1, 2]}, False))
+    assert keeper.safe.size() == 2
+
+
+def test_what_a_lost_origin_cannot_bring_is_offered_and_handed_over_in_order() -> None:
+    keeper = Keeper()
+    keeper.safe.on_neighbour_down(ORIGIN, keeper.out)
+    offer = repr(Offer(ORIGIN, {GROUP: [1, 2]}))
+    assert keeper.waits() == [(ONE, offer), (OTHER, offer)]
+    keeper.hears(ONE, Answer(ORIGIN, {}, {GROUP: [2, 1]}))
+    assert keeper.handed == [(ONE, ORIGIN, COPY), (ONE, ORIGIN, COPY)]
+    keeper.hears(ONE, Answer(ORIGIN, {GROUP: [1, 2]}, {}))
+    assert keeper.waits() == [(OTHER, offer)]
+    keeper.hears(OTHER, Answer(ORIGIN, {GROUP: [1, 2]}, {}))
+    assert keeper.safe.size() == 0
+
+
+def test_a_suspicion_is_enough_and_ends() -> None:
+    keeper = Keeper()
+    keeper.safe.on_suspect(ORIGIN, keeper.out)
+    assert [to for to, _ in keeper.waits()] == [ONE, OTHER]
+    keeper.safe.on_trust(ORIGIN, keeper.out)
+    assert [to for to, _ in keeper.waits()] == [ORIGIN]
+
+
+def test_it_answers_for_its_own_copies_and_says_what_it_lacks() -> None:
+    keeper = Keeper()
+    keeper.mine = {5: True, 6: False}
+    answer = keeper.hears(ONE, Ask({GROUP: [4, 5, 6]}))
+    assert answer == [(ONE, repr(Everywhere({GROUP: [4]}, True)))]
+    answer = keeper.hears(ONE, Ask({GROUP: [6]}))
+    assert answer == [(ONE, repr(Everywhere({}, False)))]
+    keeper.lacking = [9]
+    answer = keeper.hears(ONE, Offer(OTHER, {GROUP: [8, 9]}))
+    assert answer == [(ONE, repr(Answer(OTHER, {GROUP: [8]}, {GROUP: [9]})))]
+
+
+def test_asking_ends_while_somebody_is_away_and_begins_again() -> None:
+    keeper = Keeper()
+    keeper.safe.on_neighbour_down(OTHER, keeper.out)
+    asked = 0
+    while keeper.waits() and keeper.safe._tending:
+        keeper.hears(ORIGIN, Everywhere({}, False))
+        asked += 1
+        assert asked <= MOST_PATIENCE
+    assert keeper.safe.size() == 2
+    keeper.out.effects.clear()
+    keeper.safe.on_neighbour_up(OTHER, keeper.out)
+    assert [e.after for e in keeper.out.effects if isinstance(e, StartTimer)] == [PAUSE]
+
+
+def test_a_question_that_got_lost_is_asked_again_for_ever() -> None:
+    keeper = Keeper()
+    for _ in range(3 * MOST_PATIENCE):
+        assert keeper.waits() and keeper.safe._tending

@@ -21,6 +21,7 @@ makes what is kept durable.
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from causalcast.core.duration import SECOND
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
@@ -29,6 +30,7 @@ TEND: Final = "safe_keeping.tend"
 # Times the first pause. If for so long all have answered that somebody is away, and that did not
 # change, nothing is asked until it does.
 MOST_PATIENCE: Final = 64
+MOST_UNANSWERED: Final = 1 * SECOND
 
 Numbers = dict[GroupId, list[int]]
 Name = tuple[GroupId, int]
@@ -196,11 +198,10 @@ class SafeKeeping:
     def on_timer(self, out: Outbox) -> None:
         """Ask origins that are there, and offer what those that are away cannot bring."""
         self._tending = False
-        longest = MOST_PATIENCE * self._first_pause
+        self._pause *= 2
         if any(peer in self._up for peer in self._unanswered):
-            self._pause = min(2 * self._pause, longest)  # lost, or to be asked again
-        else:
-            self._pause *= 2
+            longest = min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
+            self._pause = min(self._pause, longest)  # lost, or to be asked again
         self._unanswered = {}
         self._drop_what_nobody_needs()
         for origin, kept in self._kept.items():

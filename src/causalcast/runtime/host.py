@@ -471,6 +471,10 @@ class Host(SteppingHost):
             self.step_failed(error)
         if self.is_over:
             self.check_alive()
+        if not self.has_left and self.trace is None:
+            # The first one of a turn leaves at once: those that follow it come together.
+            self.has_left = True
+            self.links.flush()
         return publication.id
 
     async def _wait_for_room(self) -> None:
@@ -642,7 +646,11 @@ class Host(SteppingHost):
         self.start_step()
         messages, error = self.codec.decode_all(frames)
         if not self.wants[RECEIVE]:
-            control = self._receive_in_one_step(link, messages)
+            self.inbox.gather()
+            try:
+                control = self._receive_in_one_step(link, messages)
+            finally:
+                self.inbox.hand_over()
         else:
             # Each message is a step, so that its rows follow one another.
             control = 0

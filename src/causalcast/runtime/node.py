@@ -139,8 +139,24 @@ class Group:
         host = self._host
         host.inbox.call(self._group, Caller(host, self.name, callback).hand_over)
 
-    def __aiter__(self) -> "Group":
-        return self
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """All messages from now on; a loop that is left or cancelled has lost none."""
+        host, group, name = self._host, self._group, self.name
+        take = host.inbox.take
+        while True:
+            reader = asyncio.current_task()
+            if reader is not None:
+                host.readers.add(reader)
+            for _ in range(MESSAGES_PER_TURN):
+                if host.is_over:
+                    host.check_alive()
+                publication = take(group)
+                if publication is None:
+                    await host.inbox.arrival(group)
+                    break
+                yield ReceivedMessage(host, publication, name)
+            else:
+                await asyncio.sleep(0)
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""

@@ -107,6 +107,7 @@ class SteppingHost(World):
         self._wall_offset = wall_clock.now_us() - self._monotonic_us()
         self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
         self._turn_planned = False
+        self.has_left = False  # something that was published in this turn
         # The step that is under way.
         self.out = Outbox()
         self.at_us = 0  # wall clock, for the trace
@@ -323,7 +324,7 @@ class SteppingHost(World):
 
     def end_turn(self) -> None:
         """Let everything of this turn leave: entries, then rows, then frames."""
-        self._turn_planned = False
+        self._turn_planned = self.has_left = False
         if self.is_over:
             return
         try:

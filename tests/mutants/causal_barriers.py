@@ -121,16 +121,11 @@ def entrust_nothing(self: CausalBarriers, node: NodeId, out: Outbox) -> None:
     self._to_entrust.pop(node, None)
 
 
-def for_everybody(self: CausalBarriers, sender: NodeId, message: Message) -> bool:
-    """What is only to be kept is taken like everything else."""
-    return True
-
-
 MUTANTS = [
     Mutant(
         "barrier_not_checked",
         "a message waits for what the barrier names",
-        ["causal_order", "fifo_order"],
+        ["causal_order", "fifo_order", "agreement"],
         [Patch(CausalBarriers, "_behind", nothing_behind)],
     ),
     Mutant(
@@ -216,11 +211,5 @@ MUTANTS = [
         "who is no member keeps the causes of what it delivers",
         ["agreement"],
         [Patch(CausalBarriers, "_entrust", entrust_nothing)],
-    ),
-    Mutant(
-        "entrusted_taken_for_meant",
-        "what is entrusted to a node that it is not for is only kept",
-        ["agreement", "causal_order", "fifo_order", "at_rest"],
-        [Patch(CausalBarriers, "is_for_me", for_everybody)],
     ),
 ]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
-from causalcast.parts.addressed_multicast import KeptSafe
 from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
@@ -83,21 +82,9 @@ def addressed_to_nobody(
     return False
 
 
-def takes_without_a_welcome(self: Cbcast, sender: NodeId, message: Message) -> None:
-    """That a message was meant for this node says nothing about those before it."""
-
-
 def meant_for_any_time(self: MemberLists, group: GroupId, sent: Addressed) -> bool:
     """Whether it was meant for an earlier membership is not looked at."""
     return self.has(group, self.me)
-
-
-def restore_without_what_was_kept(self: Cbcast, record: Message) -> None:
-    if not isinstance(record, KeptSafe):
-        _restore(self, record)
-
-
-_restore = Cbcast.restore
 
 
 def count_and_take_all_for_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
@@ -237,21 +224,9 @@ MUTANTS = [
         [Patch(Cbcast, "_is_addressed", addressed_to_nobody)],
     ),
     Mutant(
-        "welcome_lost_with_its_sender",
-        "the first message that is meant for a new member is a welcome too",
-        ["agreement", "causal_order"],
-        [Patch(Cbcast, "takes", takes_without_a_welcome)],
-    ),
-    Mutant(
         "old_copies_taken",
         "what was meant for an earlier membership is not delivered",
         ["agreement", "causal_order", "fifo_order", "no_duplication"],
         [Patch(MemberLists, "is_meant", meant_for_any_time)],
-    ),
-    Mutant(
-        "kept_not_restored",
-        "what is kept for others survives a restart",
-        ["agreement"],
-        [Patch(Cbcast, "restore", restore_without_what_was_kept)],
     ),
 ]

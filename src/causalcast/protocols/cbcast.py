@@ -210,7 +210,10 @@ class Cbcast(AddressedMulticast):
         return not isinstance(content, Published) or self.is_meant(content)
 
     def takes(self, sender: NodeId, message: Message) -> None:
-        """If its sender died before its welcome, the first one that is meant for us says it all."""
+        """If its sender died before its welcome, the first one that is meant for us says it all.
+
+        Others would vouch for as much, a question and an answer later.
+        """
         assert isinstance(message, Timestamped)
         group = message.group
         if group != EVERYBODY and not self.lists.is_welcomed(group, sender):

@@ -706,8 +706,15 @@ class ReceiverOrder(CptCast):
                 assert delivery is not None
                 self._make_eager(holder, head.message)
                 if not self.accept(delivery.publication, delivery.hops, holder, out):
-                    del link.stalled[0]  # somebody lies: what can never be taken stalls nobody
-                    link.lacking.pop(head.message, None)
+                    self._drop_lie(link, head.message)
+
+    def _drop_lie(self, link: TreeLink, message: MessageId) -> None:
+        """What can never be taken stalls nobody, and is not asked for."""
+        del link.stalled[0]
+        link.lacking.pop(message, None)
+        if message in link.announced:
+            self.mark_grafted(link, message)
+        self.unmark_grafted(link, message)
 
     def _holder(self, first: TreeLink, message: MessageId) -> TreeLink | None:
         """A link on which the payload of a stalled message is here."""

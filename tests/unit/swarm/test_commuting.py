@@ -12,17 +12,19 @@ from causalcast.swarm.trial import try_scenario
 
 ROOT = Path(__file__).parents[3]
 ONE_MESSAGE = ROOT / "scenarios" / "new_link_one_message.toml"
-THREE_MESSAGES = ROOT / "scenarios" / "new_link_of_three.toml"
+COUNTS = ROOT / "scenarios" / "new_link_counts.toml"
 VECTOR = {"link_setup": "vector"}
 SAFE_PATH = {"link_setup": "safe_path"}
 
 
 def searched(
-    scenario: Path, options: dict[str, str], cuts: int, reduced: bool, protocol: str | None = None
+    options: dict[str, str], cuts: int, reduced: bool, protocol: str = "prc_broadcast"
 ) -> tuple[Explorer, Exploration]:
-    explorer = Explorer(
-        Scenario.read(scenario, protocol, options), Limits(cuts=cuts), reduced=reduced
-    )
+    """The exchange on a new link, in either set-up, with one broadcast at any moment."""
+    path = ONE_MESSAGE if options["link_setup"] == "safe_path" else COUNTS
+    text = path.read_text().replace('"publish 0 all", "publish 1 all", ', "")
+    scenario = Scenario(text, path.name, protocol, options)
+    explorer = Explorer(scenario, Limits(cuts=cuts), reduced=reduced)
     return explorer, explorer.explore()
 
 
@@ -38,8 +40,8 @@ def test_every_memory_and_every_end_is_seen(
     protocol: str, options: dict[str, str], cuts: int
 ) -> None:
     """All memories that nodes can have, and how all runs can end, with far fewer steps."""
-    full, whole = searched(ONE_MESSAGE, options, cuts, False, protocol)
-    reduced, part = searched(ONE_MESSAGE, options, cuts, True, protocol)
+    full, whole = searched(options, cuts, False, protocol)
+    reduced, part = searched(options, cuts, True, protocol)
     assert whole.proved() and part.proved()
     assert part.states < whole.states and part.transitions < 0.8 * whole.transitions
     assert part.final_states == whole.final_states > 0
@@ -55,22 +57,20 @@ def ends(explorer: Explorer) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("mutant", "scenario", "options", "cuts"),
+    ("mutant", "options", "cuts"),
     [
-        ("before_pi_forgotten", ONE_MESSAGE, SAFE_PATH, 0),
-        ("alpha_taken_for_pi", ONE_MESSAGE, SAFE_PATH, 0),
-        ("buffer_ignored", ONE_MESSAGE, SAFE_PATH, 0),
-        ("owed_all_since_pi", ONE_MESSAGE, SAFE_PATH, 0),
-        ("caught_up_twice", THREE_MESSAGES, VECTOR, 0),
-        ("nothing_owed_after_counts", ONE_MESSAGE, VECTOR, 1),
+        ("before_pi_forgotten", SAFE_PATH, 0),
+        ("alpha_taken_for_pi", SAFE_PATH, 0),
+        ("buffer_ignored", SAFE_PATH, 0),
+        ("owed_all_since_pi", SAFE_PATH, 0),
+        ("caught_up_twice", VECTOR, 0),
+        ("nothing_owed_after_counts", VECTOR, 1),
     ],
 )
-def test_both_searches_find_a_planted_bug(
-    mutant: str, scenario: Path, options: dict[str, str], cuts: int
-) -> None:
+def test_both_searches_find_a_planted_bug(mutant: str, options: dict[str, str], cuts: int) -> None:
     with find_mutant(ROOT / "tests/mutants/prc_broadcast.py", mutant).planted():
-        _, whole = searched(scenario, options, cuts, False)
-        _, part = searched(scenario, options, cuts, True)
+        _, whole = searched(options, cuts, False)
+        _, part = searched(options, cuts, True)
         assert whole.problem is not None and part.problem is not None
         assert whole.problem.property == part.problem.property
         assert part.transitions <= whole.transitions

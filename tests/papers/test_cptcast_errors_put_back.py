@@ -169,8 +169,8 @@ ERRORS: list[tuple[str, Patches, Callable[[], None]]] = [
     (
         "E9",
         [(SafePathSetup, "_on_buffer", both_directions_finished)],
-        lambda: (
-            thesis.test_e9_and_e17_the_directions_of_a_link_are_made_safe_each_on_its_own("queue")
+        lambda: thesis.test_e9_and_e17_the_directions_of_a_link_are_made_safe_each_on_its_own(
+            "queue"
         ),
     ),
     (

@@ -34,7 +34,15 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.commuting import enough_to_try, node_of
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.swarm.smaller import text_of_scenario
-from causalcast.swarm.trial import AT_REST, INVARIANT, NO_EXCEPTION, SAFETY, Problem, promised
+from causalcast.swarm.trial import (
+    AT_REST,
+    INVARIANT,
+    NO_EXCEPTION,
+    SAFETY,
+    STORM_PER_NODE,
+    Problem,
+    promised,
+)
 from causalcast.swarm.world_states import Numbers, State, WorldStates
 from causalcast.trace.recorder import Recorder
 
@@ -279,13 +287,16 @@ class Explorer:
     def _come_to_rest(self, state: State) -> Problem | None:
         """Let everything that is under way finish, and judge all that is promised."""
         self._states.restore(state)
+        world = self._run.simulation
+        world.most_messages = world.messages_handled + STORM_PER_NODE * len(world.nodes)
         try:
             complete = self._run.director.complete(recover_all=True)
         except Exception as error:
             self._states.forget_world()
             return Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
+        finally:
+            world.most_messages = 0
         logs = self._states.logs_now(state)
-        world = self._run.simulation
         nodes = list(world.nodes)
         parts = Parts(world, self._spec) if PROMISE in self._spec.guarantees else None
         self._states.forget_world()

@@ -13,6 +13,7 @@ from causalcast.swarm.trial import try_scenario
 ROOT = Path(__file__).parents[3]
 ONE_MESSAGE = ROOT / "scenarios" / "new_link_one_message.toml"
 COUNTS = ROOT / "scenarios" / "new_link_counts.toml"
+LAZY = ROOT / "scenarios" / "new_link_beside_a_lazy_one.toml"
 VECTOR = {"link_setup": "vector"}
 SAFE_PATH = {"link_setup": "safe_path"}
 
@@ -76,6 +77,26 @@ def test_both_searches_find_a_planted_bug(mutant: str, options: dict[str, str], 
         assert part.transitions <= whole.transitions
         # Its text repeats it; what comes twice may then go round for ever.
         assert try_scenario(Scenario(part.text, "again")).broken()
+
+
+def test_both_searches_find_that_the_exchange_overtakes_an_announcement() -> None:
+    """Of CPTCast: A–C only announces, and the exchange on A–B must wait behind what C holds."""
+    scenario = Scenario.read(LAZY)
+    sound = Explorer(scenario, Limits(), reduced=True).explore()
+    assert sound.proved() and sound.final_states > 50
+    with find_mutant(ROOT / "tests/mutants/cptcast.py", "control_overtakes").planted():
+        whole = Explorer(scenario, Limits()).explore()
+        part = Explorer(scenario, Limits(), reduced=True).explore()
+    assert whole.problem is not None and part.problem is not None
+    assert whole.problem.property == part.problem.property == "fifo_order"
+
+
+def test_what_goes_round_for_ever_at_the_end_is_found_too() -> None:
+    """The same with one broadcast: it is taken for new again and again."""
+    text = LAZY.read_text().replace('"publish 2 all", "publish 2 all"', '"publish 2 all"')
+    with find_mutant(ROOT / "tests/mutants/cptcast.py", "control_overtakes").planted():
+        found = Explorer(Scenario(text, "one"), Limits(), reduced=True).explore()
+    assert found.problem is not None and "a storm" in found.problem.detail
 
 
 def test_what_it_cannot_do_is_told() -> None:

@@ -128,7 +128,8 @@ class Explorer:
             if not self._run.director.do(step):
                 raise ConfigError(f"{scenario.where}: steps: {text_of(step)!r} cannot happen there")
         self._run.simulation.invariants = list(self._spec.invariants)
-        self._states = WorldStates(self._run)
+        # The order matters to nobody while no timer may run out: at rest they run out by time.
+        self._states = WorldStates(self._run, timers_in_order=not reduced)
         self._judged: dict[tuple[int, ...], Problem | None] = {}
         self._judged_at_rest: dict[tuple[tuple[int, ...], str], Problem | None] = {}
         self._tolerated: dict[tuple[NodeId, ...], bool] = {}

@@ -76,8 +76,10 @@ class Numbers(Generic[Key]):
 class WorldStates:
     """Takes states out of a directed world and puts them back."""
 
-    def __init__(self, run: DirectedRun) -> None:
+    def __init__(self, run: DirectedRun, timers_in_order: bool = True) -> None:
+        """Whether states differ if the same timers were started in another order."""
         self._run = run
+        self._timers_in_order = timers_in_order
         self.world = run.simulation
         self._memories: Numbers[bytes] = Numbers()
         self._items: Numbers[tuple[LinkId, int, bytes, int]] = Numbers()
@@ -259,7 +261,9 @@ class WorldStates:
         )
 
     def _memory(self, node: SimNode) -> int:
-        timers = sorted((key, expiry.at) for key, expiry in node.timers.items())
+        timers = [(key, expiry.at) for key, expiry in node.timers.items()]
+        if not self._timers_in_order:
+            timers.sort()
         disk = (node.disk.records, node.disk.published)
         plain = (
             node.me,

@@ -1,5 +1,6 @@
 """A search that tries commuting steps in one order only sees all that the full search sees."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,17 @@ def test_every_memory_and_every_end_is_seen(
     assert whole.proved() and part.proved()
     assert part.states < whole.states and part.transitions < 0.8 * whole.transitions
     assert part.final_states == whole.final_states > 0
-    assert set(reduced._states._memories.things) == set(full._states._memories.things)
+    assert memories(reduced) == memories(full)
     assert ends(reduced) == ends(full)
+
+
+def memories(explorer: Explorer) -> set[bytes]:
+    """Of all nodes; in which order timers were started does not count."""
+    found = set()
+    for memory in explorer._states._memories.things:
+        stack, groups, timers, disk, plain = pickle.loads(memory)
+        found.add(pickle.dumps((stack, groups, sorted(timers), disk, plain)))
+    return found
 
 
 def ends(explorer: Explorer) -> set[tuple[object, ...]]:

@@ -21,11 +21,11 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.carrier import Carrier, TcpCarrier
-from causalcast.runtime.doorway import Strangers
-from causalcast.runtime.sealing import ClusterKey
-from causalcast.runtime.udp_carrier import UdpCarrier
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.carrier import Carrier, TcpCarrier
+from causalcast.runtime.links.doorway import Strangers
+from causalcast.runtime.links.sealing import ClusterKey
+from causalcast.runtime.links.udp_carrier import UdpCarrier
 from causalcast.wire.framing import FrameReader, frame
 
 FRAME_BYTES = 64

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from causalcast.errors import CausalcastError
-from causalcast.runtime.journal import JournalFile
+from causalcast.runtime.storage.journal import JournalFile
 
 RECORD = 128
 ROUNDS = 5

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from causalcast.runtime.authority import Authority
+from causalcast.runtime.security.authority import Authority
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.runtime.identity import Identity
-from causalcast.runtime.join_token import read_token
+from causalcast.runtime.security.identity import Identity
+from causalcast.runtime.security.join_token import read_token
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection
 
-from causalcast.runtime.greeting import read_greeting
+from causalcast.runtime.links.greeting import read_greeting
 from causalcast.wire.framing import LENGTH_BYTES, frame
 
 

@@ -22,8 +22,8 @@ with atheris.instrument_imports(include=["causalcast"]):
     from causalcast.parts import point_to_point as ptp
     from causalcast.parts.member_multicast import MOST_HELD, MemberMulticast
     from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
-    from causalcast.runtime.sealing import ClusterKey, Exchange, Sealer
-    from causalcast.runtime.udp_carrier import MOST_UNPROVEN, UdpCarrier
+    from causalcast.runtime.links.sealing import ClusterKey, Exchange, Sealer
+    from causalcast.runtime.links.udp_carrier import MOST_UNPROVEN, UdpCarrier
     from causalcast.wire import datagram as plain
     from causalcast.wire import member_message
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from causalcast import Node
-from causalcast.runtime.authority import Authority
 from causalcast.runtime.node import Group
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.security.authority import Authority
 from causalcast.trace.run_folder import Run
 
 PATIENCE = 20.0  # seconds; everything here takes milliseconds unless something is wrong

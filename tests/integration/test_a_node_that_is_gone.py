@@ -11,7 +11,7 @@ from causalcast import Node
 from causalcast.cli.main import main
 from causalcast.errors import NodeError
 from causalcast.runtime.control import ControlServer
-from causalcast.runtime.events import Event
+from causalcast.runtime.observing.events import Event
 
 LINE = 'kind = "edges"\nedges = [[1, 2], [2, 3], [3, 4]]'
 

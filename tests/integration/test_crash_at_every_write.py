@@ -16,8 +16,8 @@ from loopback_nodes import Neighbourhood, disorder, take, until
 
 from causalcast import Node
 from causalcast.errors import CausalcastError, JournalError
-from causalcast.runtime import journal
-from causalcast.runtime.tcp import Connection
+from causalcast.runtime.links.tcp import Connection
+from causalcast.runtime.storage import journal
 from causalcast.trace import node_log
 from causalcast.trace.gather import gather
 
@@ -55,7 +55,8 @@ class PowerCut:
             self._act("trace", fd, lambda: trace(fd, data))
 
         def write_socket(connection: Connection) -> None:
-            if connection._links._me != 1 or not connection._frames_out:
+            leaves = connection._frames_out or connection.outlet.messages
+            if connection._links._me != 1 or not leaves:
                 flush(connection)
             elif self._may_happen("socket"):
                 flush(connection)

@@ -17,9 +17,9 @@ from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
 from causalcast.parts.member_lists import Joined
 from causalcast.protocols.naive_flood import Copy
-from causalcast.runtime.greeting import read_greeting
-from causalcast.runtime.signatures import SIGNATURE_BYTES, Signatures
-from causalcast.runtime.tls import Tls, context
+from causalcast.runtime.links.greeting import read_greeting
+from causalcast.runtime.security.signatures import SIGNATURE_BYTES, Signatures
+from causalcast.runtime.security.tls import Tls, context
 from causalcast.wire.framing import frame
 
 OURS = GroupId(0)

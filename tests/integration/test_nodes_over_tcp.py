@@ -11,8 +11,8 @@ from loopback_nodes import Neighbourhood, disorder, links, take, until
 
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.runtime.journal_frames import COMPACTED
-from causalcast.runtime.tcp import TcpLinks
+from causalcast.runtime.links.tcp import TcpLinks
+from causalcast.runtime.storage.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
@@ -344,7 +344,7 @@ def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
                     await one.group("all").publish(b"%3d" % number + b"." * size)
 
             publishing = asyncio.create_task(publish_all())
-            await until(lambda: bool(one._running().links.congested))
+            await until(lambda: bool(one._running().links.outlets.congested))
             await asyncio.sleep(0.1)
             published = one.status()["published"]["all"]
             assert published < count

@@ -10,9 +10,9 @@ import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 from lossy_proxy import LossyProxies
 
+from causalcast.runtime.links.sealing import ClusterKey, Exchange
+from causalcast.runtime.links.udp_carrier import MOST_UNPROVEN, UdpCarrier
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.sealing import ClusterKey, Exchange
-from causalcast.runtime.udp_carrier import MOST_UNPROVEN, UdpCarrier
 from causalcast.trace.gather import gather
 from causalcast.wire import sealed_datagram as wire
 

@@ -11,14 +11,14 @@ from loopback_nodes import Neighbourhood, links, take, until
 
 from causalcast import Node
 from causalcast.errors import CausalcastError, ConfigError, NodeError
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.authority import Authority
-from causalcast.runtime.enrolment import ask, client_context, enrol
-from causalcast.runtime.greeting import Greeting
-from causalcast.runtime.identity import REVOKED, Identity
-from causalcast.runtime.introductions import greeting_at
-from causalcast.runtime.join_token import make_token
-from causalcast.runtime.tls import context
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.enrolment import ask, client_context, enrol
+from causalcast.runtime.links.greeting import Greeting
+from causalcast.runtime.links.introductions import greeting_at
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.identity import REVOKED, Identity
+from causalcast.runtime.security.join_token import make_token
+from causalcast.runtime.security.tls import context
 
 
 def trouble(node: Node) -> dict[str, int]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
-from causalcast.runtime.enrolment import enrol
-from causalcast.runtime.identity import Identity, parse_ids
-from causalcast.runtime.join_token import make_token
-from causalcast.runtime.tcp import DIAL_TIMEOUT
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.enrolment import enrol
+from causalcast.runtime.links.tcp import DIAL_TIMEOUT
+from causalcast.runtime.security.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
+from causalcast.runtime.security.identity import Identity, parse_ids
+from causalcast.runtime.security.join_token import make_token
 
 
 def add_to(subparsers: Any) -> None:

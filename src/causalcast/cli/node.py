@@ -13,13 +13,13 @@ from rich.table import Table
 
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.registry import find_protocol
-from causalcast.runtime.address_book import Address
 from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.joining import ask_cluster, newcomers_toml
+from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
 from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
-from causalcast.runtime.node_logging import FORMS, set_up_logging
 from causalcast.runtime.node_process import run_node
+from causalcast.runtime.observing.node_logging import FORMS, set_up_logging
 from causalcast.trace.kinds import LEVELS
 
 DEFAULT_DIR = Path("causalcast-cluster")

@@ -18,8 +18,8 @@ from causalcast.errors import ConfigError, WireError
 from causalcast.parts import point_to_point as ptp
 from causalcast.parts.member_multicast import Copy, MemberMulticast, Taken
 from causalcast.parts.point_to_point import Datagram, Effect, PointToPointOptions
-from causalcast.runtime.members_file import Member, find_member, read_members, resolve
-from causalcast.runtime.udp_endpoint import UdpEndpoint
+from causalcast.runtime.links.members_file import Member, find_member, read_members, resolve
+from causalcast.runtime.links.udp_endpoint import UdpEndpoint
 from causalcast.wire.datagram import LARGEST_BODY
 from causalcast.wire.member_message import LONGEST_TEXT, decode, encode
 

@@ -21,7 +21,7 @@ from causalcast.experiments.broadcaster import run_broadcaster
 from causalcast.experiments.experiment import Experiment
 from causalcast.experiments.plan import Plan
 from causalcast.registry import find_protocol
-from causalcast.runtime.node_logging import set_up_logging
+from causalcast.runtime.observing.node_logging import set_up_logging
 
 # A contact takes in one newcomer after the other, and those who wait for it ask again and again:
 # so many may look for their place at a time.

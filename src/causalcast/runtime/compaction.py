@@ -9,9 +9,9 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.core.message import Publication
-from causalcast.runtime.durable_entry import Snapshot, StillWaiting, StoredDelivery, encode
 from causalcast.runtime.inbox import Inbox
-from causalcast.runtime.journal_frames import Place
+from causalcast.runtime.storage.durable_entry import Snapshot, StillWaiting, StoredDelivery, encode
+from causalcast.runtime.storage.journal_frames import Place
 
 DELIVERIES_PER_ENTRY: Final = 256
 

@@ -10,12 +10,12 @@ from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.core.spec import LayerSpec
 from causalcast.errors import NodeError
 from causalcast.registry import find_overlay, find_protocol
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.enrolment import ask, enrol
-from causalcast.runtime.greeting import Greeting, first_greeting
-from causalcast.runtime.introductions import greeting_at
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.enrolment import ask, enrol
+from causalcast.runtime.links.greeting import Greeting, first_greeting
+from causalcast.runtime.links.introductions import greeting_at
+from causalcast.runtime.links.tcp import DIAL_TIMEOUT
 from causalcast.runtime.node_config import CHANGING, toml_key
-from causalcast.runtime.tcp import DIAL_TIMEOUT
 
 
 def ask_cluster(contact: Address, token: str, folder: Path) -> tuple[Greeting, NodeId]:

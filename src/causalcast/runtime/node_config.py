@@ -25,10 +25,10 @@ from causalcast.core.spec import LayerSpec, Misfit, OptionValue, OverlaySpec
 from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.identity import Identity
-from causalcast.runtime.rights import Rights
-from causalcast.runtime.tcp import DEFAULT_SEND_BUFFER
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.tcp import DEFAULT_SEND_BUFFER
+from causalcast.runtime.security.identity import Identity
+from causalcast.runtime.security.rights import Rights
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
 from causalcast.wire.codec import DEFAULT_MAX_BODY

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from causalcast.errors import NodeError
-from causalcast.runtime.durable_entry import NO_GROUP, TraceRows
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows
 from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader
 from causalcast.version import VERSION

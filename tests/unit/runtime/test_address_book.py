@@ -5,9 +5,9 @@ import pytest
 from causalcast.core import NodeId
 from causalcast.errors import WireError
 from causalcast.overlays.hyparview import SPEC, ForwardJoin, Join, Shuffle
-from causalcast.runtime import address_book
-from causalcast.runtime.address_book import Address, AddressBook
-from causalcast.runtime.introductions import Addresses, Introduced, take_in
+from causalcast.runtime.links import address_book
+from causalcast.runtime.links.address_book import Address, AddressBook
+from causalcast.runtime.links.introductions import Addresses, Introduced, take_in
 from causalcast.wire.codec import Codec
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)

@@ -1,6 +1,6 @@
 """So many a second, and some at once."""
 
-from causalcast.runtime.allowance import Allowance
+from causalcast.runtime.links.allowance import Allowance
 
 
 def test_what_is_within_the_allowance_waits_for_nothing() -> None:

@@ -8,11 +8,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from causalcast.errors import ConfigError, NodeError, WireError
-from causalcast.runtime.authority import AUTHORITY_KEY, Authority
-from causalcast.runtime.identity import REVOKED, Identity, Passport, is_signed_by, parse_ids
-from causalcast.runtime.join_token import make_token, read_token
-from causalcast.runtime.revocations import Revocations
-from causalcast.runtime.tls import Tls
+from causalcast.runtime.security.authority import AUTHORITY_KEY, Authority
+from causalcast.runtime.security.identity import (
+    REVOKED,
+    Identity,
+    Passport,
+    is_signed_by,
+    parse_ids,
+)
+from causalcast.runtime.security.join_token import make_token, read_token
+from causalcast.runtime.security.revocations import Revocations
+from causalcast.runtime.security.tls import Tls
 
 
 def key() -> Ed25519PrivateKey:

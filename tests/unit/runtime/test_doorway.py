@@ -1,6 +1,6 @@
 """Strangers are few: the oldest of the address that has most must go for a new one."""
 
-from causalcast.runtime.doorway import Strangers
+from causalcast.runtime.links.doorway import Strangers
 
 
 class Somebody:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from causalcast.errors import JournalError, NodeError
-from causalcast.runtime.journal import Journal, JournalFile
-from causalcast.runtime.journal_frames import Place
+from causalcast.runtime.storage.journal import Journal, JournalFile
+from causalcast.runtime.storage.journal_frames import Place
 
 ENTRIES = [b"first", b"", b"third entry", b"\x00" * 9, b"last"]
 

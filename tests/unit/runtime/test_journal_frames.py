@@ -5,7 +5,14 @@ import random
 
 import pytest
 
-from causalcast.runtime.journal_frames import COMPACTED, MAGIC, SECTOR, Damage, frame, read_frames
+from causalcast.runtime.storage.journal_frames import (
+    COMPACTED,
+    MAGIC,
+    SECTOR,
+    Damage,
+    frame,
+    read_frames,
+)
 
 # Groups of entries, each synced by itself. Zeros are what an empty sector has too, so the last
 # frame of the second journal has a sector of nothing else, and the last of the third ends with one.

@@ -6,7 +6,7 @@ import pytest
 
 from causalcast.errors import WireError
 from causalcast.parts.point_to_point import ACK_OF_ACK, Datagram
-from causalcast.runtime.sealing import (
+from causalcast.runtime.links.sealing import (
     REPLAY_WINDOW,
     ClusterKey,
     Cookies,

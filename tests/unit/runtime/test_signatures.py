@@ -8,11 +8,11 @@ import pytest
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
-from causalcast.runtime.authority import Authority
-from causalcast.runtime.identity import JOIN, NODE, Passport
-from causalcast.runtime.join_token import make_token, read_token
-from causalcast.runtime.signatures import Signatures, body_in
-from causalcast.runtime.tls import Tls, objection_to
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.identity import JOIN, NODE, Passport
+from causalcast.runtime.security.join_token import make_token, read_token
+from causalcast.runtime.security.signatures import Signatures, body_in
+from causalcast.runtime.security.tls import Tls, objection_to
 
 GROUP = GroupId(0)
 

@@ -27,10 +27,10 @@ from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.errors import WireError
 from causalcast.parts import point_to_point as ptp
 from causalcast.parts.point_to_point import Datagram, Effects, PointToPoint, PointToPointOptions
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.carrier import ContextNow, ProtocolFactory
-from causalcast.runtime.doorway import FAREWELL_WITHIN, HANDSHAKE_WITHIN, Guest, Strangers
-from causalcast.runtime.sealing import (
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
+from causalcast.runtime.links.doorway import FAREWELL_WITHIN, HANDSHAKE_WITHIN, Guest, Strangers
+from causalcast.runtime.links.sealing import (
     Cookies,
     Exchange,
     Membership,

@@ -5,8 +5,8 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.doorway import FAREWELL_WITHIN, Doorway, Strangers
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.doorway import FAREWELL_WITHIN, Doorway, Strangers
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 ContextNow = Callable[[], ssl.SSLContext | None]

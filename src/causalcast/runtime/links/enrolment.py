@@ -18,10 +18,11 @@ from cryptography.x509.oid import NameOID
 
 from causalcast.core.ids import NodeId
 from causalcast.errors import NodeError, WireError
-from causalcast.runtime.address_book import Address
-from causalcast.runtime.authority import Authority
-from causalcast.runtime.greeting import Greeting, first_greeting
-from causalcast.runtime.identity import (
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.greeting import Greeting, first_greeting
+from causalcast.runtime.links.introductions import greeting_at
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.identity import (
     REVOKED,
     UNREADABLE,
     Identity,
@@ -29,10 +30,9 @@ from causalcast.runtime.identity import (
     is_signed_by,
     read_certificate,
 )
-from causalcast.runtime.introductions import greeting_at
-from causalcast.runtime.join_token import read_token
-from causalcast.runtime.revocations import Revocations
-from causalcast.runtime.tls import context
+from causalcast.runtime.security.join_token import read_token
+from causalcast.runtime.security.revocations import Revocations
+from causalcast.runtime.security.tls import context
 
 
 def grant(authority: Path | None, ticket: Passport, greeting: Greeting) -> bytes:

@@ -14,10 +14,10 @@ import msgspec
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.errors import NodeError, WireError
-from causalcast.runtime.address_book import Address, AddressBook
-from causalcast.runtime.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
-from causalcast.runtime.identity import Passport, read_certificate
-from causalcast.runtime.tls import objection_to
+from causalcast.runtime.links.address_book import Address, AddressBook
+from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.security.identity import Passport, read_certificate
+from causalcast.runtime.security.tls import objection_to
 from causalcast.wire.framing import LENGTH_BYTES, frame
 
 MOST_REMEMBERED: Final = 4096  # nodes introduced on a link; beyond it they are introduced again

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import Final, Protocol, cast
 
-from causalcast.runtime.address_book import Address
+from causalcast.runtime.links.address_book import Address
 
 MOST_STRANGERS: Final = 32
 MOST_PER_ADDRESS: Final = 16

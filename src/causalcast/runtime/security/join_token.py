@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from causalcast.errors import ConfigError, WireError
-from causalcast.runtime.authority import Authority
-from causalcast.runtime.identity import JOIN, Identity, Passport, read_certificate
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.identity import JOIN, Identity, Passport, read_certificate
 
 _PREFIX: Final = "cctoken1-"
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.identity import (
+from causalcast.runtime.security.identity import (
     AUTHORITY,
     JOIN,
     NODE,
@@ -39,7 +39,7 @@ from causalcast.runtime.identity import (
     write_certificates,
     write_key,
 )
-from causalcast.runtime.revocations import MOST_BYTES, Revocations
+from causalcast.runtime.security.revocations import MOST_BYTES, Revocations
 
 AUTHORITY_KEY: Final = "authority.key"
 ISSUED: Final = "issued.jsonl"

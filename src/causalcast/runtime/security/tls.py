@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.errors import CausalcastError, ConfigError, WireError
-from causalcast.runtime.identity import (
+from causalcast.runtime.security.identity import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
@@ -21,7 +21,7 @@ from causalcast.runtime.identity import (
     Passport,
     read_certificate,
 )
-from causalcast.runtime.revocations import Revocations
+from causalcast.runtime.security.revocations import Revocations
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from causalcast.errors import NodeError
-from causalcast.runtime.address_book import Address
+from causalcast.runtime.links.address_book import Address
 
 LONGEST_REQUEST: Final = 8 << 10
 MOST_AT_ONCE: Final = 16

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from causalcast.errors import ConfigError, WireError
-from causalcast.runtime.identity import UNREADABLE, write_whole
+from causalcast.runtime.security.identity import UNREADABLE, write_whole
 
 # A list travels in a greeting, which has at most 64 KiB.
 MOST_BYTES: Final = 48 << 10

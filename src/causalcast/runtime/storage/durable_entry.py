@@ -12,8 +12,8 @@ import msgspec
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.runtime.journal import NOTHING
-from causalcast.runtime.journal_frames import Place, StoredEntry
+from causalcast.runtime.storage.journal import NOTHING
+from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 
 NO_GROUP: Final = -1
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
-from causalcast.runtime.identity import (
+from causalcast.runtime.security.identity import (
     NODE,
     Identity,
     Passport,
@@ -26,7 +26,7 @@ from causalcast.runtime.identity import (
     public_key_of,
     read_certificate,
 )
-from causalcast.runtime.tls import Tls
+from causalcast.runtime.security.tls import Tls
 
 SIGNATURE_BYTES: Final = 64
 LENGTH_BYTES: Final = 2

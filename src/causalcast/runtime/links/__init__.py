@@ -1,0 +1,1 @@
+"""How bytes get from node to node: dialling, greeting, carrying, over TCP or UDP."""

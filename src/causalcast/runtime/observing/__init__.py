@@ -1,0 +1,1 @@
+"""What operators see of a node: events, numbers, log lines."""

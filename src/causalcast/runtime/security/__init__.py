@@ -1,0 +1,1 @@
+"""Who a node is, whom it believes, and what others may do."""

@@ -62,7 +62,8 @@ def test_bugs_of_the_queue_are_caught_in_the_pipeline_too(name: str, seed: int) 
 def test_its_counter_example_becomes_small(path: Path) -> None:
     """The first of each protocol; `make mutants` does it for all of them."""
     mutant = mutants_of(path)[0]
-    assert made_small(path, mutant, *seeds_of_the_docs(path.stem, mutant.name)).events <= 10
+    random, adversary = seeds_of_the_docs(path.stem, mutant.name)
+    assert made_small(path, mutant, random, adversary, patience_s=30).events <= 10
 
 
 def test_there_are_enough_and_every_mechanism_has_its_own() -> None:

@@ -140,9 +140,12 @@ def test_nodes_join_through_a_contact_and_leave(tmp_path: Path, protocol: str) -
     assert broken_promises(comers) == []
 
 
-def test_halves_of_a_cut_network_find_together_with_nothing_missing(tmp_path: Path) -> None:
+@BOTH
+def test_halves_of_a_cut_network_find_together_with_nothing_missing(
+    tmp_path: Path, protocol: str
+) -> None:
     """Both sides go on publishing while cut off; once healed everybody has everything, in order."""
-    comers = Comers(tmp_path, "cptcast")
+    comers = Comers(tmp_path, protocol)
 
     async def story() -> None:
         comers.proxies = CutProxies()

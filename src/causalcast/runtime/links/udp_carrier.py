@@ -42,7 +42,7 @@ from causalcast.wire import sealed_datagram as wire
 
 log = logging.getLogger(__name__)
 
-DATAGRAMS_PER_TURN: Final = 64
+DATAGRAMS_PER_TURN: Final = 16  # then they are acknowledged, so that the other end goes on
 FEW: Final = 2  # datagrams under way; while there are more, only full ones join them
 BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
 LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
@@ -52,7 +52,10 @@ MOST_UNPROVEN: Final = 32  # sessions whose caller has sent nothing sealed yet
 UNPROVEN_WITHIN: Final = 5.0  # seconds
 RENEW_COOKIES: Final = 60.0  # seconds
 SOCKET_BUFFER: Final = 4 << 20  # asked for; the kernel gives what it allows
-MOST_UNREAD: Final = 256  # pieces that wait while the node reads more slowly; more are not taken
+MOST_FLYING: Final = 2 << 20  # bytes of a session under way, in as many datagrams as that is
+MOST_UNREAD: Final = 2 << 20  # bytes that wait while the node reads more slowly; then there is no
+# room for more. What was under way then is still taken, up to as much again and some more.
+MOST_TOGETHER: Final = 16  # pieces that are handed over at once
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
 
@@ -65,12 +68,14 @@ OPTIONS: Final = PointToPointOptions(
     keep_alive_every=1 * SECOND,
     shortest_timeout=10 * MILLISECOND,
     per_byte=0,
-    window=64,
+    window=ptp.WIDEST,
+    queue=2 * ptp.WIDEST,
     fast_repeat=True,
     confirm_acks=False,
     adapts=True,
     ack_delay=1 * MILLISECOND,
     ack_every=2,
+    notes_all=False,
 )
 
 Place = tuple[Any, ...]  # an address as the socket gives it
@@ -84,6 +89,7 @@ class UdpCarrier:
         self._membership = membership
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
+        self._leaving = False
         self._accept: Callable[[UdpTransport], None] | None = None
         self._sessions: dict[int, UdpTransport] = {}  # by our own number
         self._by_call: dict[bytes, UdpTransport] = {}  # those we were called for, not proven yet
@@ -154,6 +160,7 @@ class UdpCarrier:
     def close_when_empty(self) -> None:
         """Let go of the socket as soon as no session is left."""
         self._accept = None
+        self._leaving = True
         if self._socket is not None and not self._sessions:
             self._loop.remove_reader(self._socket)
             self._socket.close()
@@ -177,7 +184,7 @@ class UdpCarrier:
         self._sessions.pop(transport.session, None)
         self._touched.pop(transport, None)
         self._prove(transport)
-        if self._accept is None:
+        if self._leaving:
             self.close_when_empty()
 
     # Reading
@@ -194,14 +201,16 @@ class UdpCarrier:
             except OSError:
                 continue  # the network's answer to something that was sent
             try:
-                self._take(buffer[:size], place)
+                # Not once for all of them: what came while others were read would seem to be faster
+                # than it was, and the shortest round trip is remembered.
+                self._take(buffer[:size], place, microseconds(self._loop))
             except WireError as error:
                 self.counts[str(error).replace(" ", "_")] += 1
         touched, self._touched = self._touched, {}
         for transport in touched:
             transport.after_reading()
 
-    def _take(self, data: memoryview, place: Place) -> None:
+    def _take(self, data: memoryview, place: Place, now: int) -> None:
         if data and data[0] == wire.SEALED:
             session, counter = wire.read_head(data)
             transport = self._sessions.get(session)
@@ -210,7 +219,7 @@ class UdpCarrier:
                 self.transmit(statement + self._membership.prove(statement), place)
                 raise WireError("unknown session")
             self._touched[transport] = None
-            transport.take(data, counter, place)
+            transport.take(data, counter, place, now)
             return
         kind, *fields = wire.read_setup(data)
         if kind == wire.CALL:
@@ -412,13 +421,15 @@ class UdpTransport(asyncio.Transport):
             mine, other, tokens = other, mine, tokens[::-1]
         self._sealer, self._opener = Sealer(mine), Opener(other)
         self._tokens = tokens
-        self._layer = PointToPoint(OPTIONS, random.SystemRandom())
+        self._layer = PointToPoint(OPTIONS, random.Random())
         self._layer.begin(*tokens, self._now())
-        self._piece = _piece_towards(place)
+        self._look_at_the_way()
         self._heard_at = self._now()
         self._protocol: asyncio.BaseProtocol | None = None
         self._reading = True
         self._unread: collections.deque[bytes] = collections.deque()  # while nobody reads
+        self._unread_bytes = 0
+        self._turn: Effects = []  # what this turn's datagrams ask for
         self._buffer = bytearray()  # written, not numbered yet
         self._high, self._low = 1 << 16, 1 << 14
         self._paused = False
@@ -499,6 +510,11 @@ class UdpTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reading = True
         self._hand_over()
+        if self._layer.room == 0 and self._unread_bytes == 0 and not self._gone:
+            self._layer.room = OPTIONS.window
+            out: Effects = []
+            self._layer.tell_room(self._now(), out)
+            self._perform(out)
 
     def close(self) -> None:
         if not self._closing:
@@ -516,42 +532,50 @@ class UdpTransport(asyncio.Transport):
 
     # What the carrier hands over
 
-    def take(self, data: memoryview, counter: int, place: Place) -> None:
-        """A datagram of this session; WireError if it is not what it seems."""
+    def take(self, data: memoryview, counter: int, place: Place, now: int) -> None:
+        """A datagram of this session; WireError if it is not what it seems. What it asks for
+        happens when the turn is over."""
         newest = self._opener.highest
         content = self._opener.open(data, counter)
-        self._heard_at = self._now()
+        self._heard_at = now
         mine, theirs = self._tokens
         datagram = wire.read_content(content, theirs, mine)
         if counter > newest and place != self._place:
             log.info("the peer at %s is now at %s", self._place, place)
             self._carrier.counts["address_changed"] += 1
             self._place = place
-            self._piece = _piece_towards(place)
+            self._look_at_the_way()
         if self._protocol is None:
             self._carrier.proven(self)
         if datagram.kind == wire.RESET:
+            self._perform_turn()
             self._finish(ConnectionResetError("the peer hung up"))
             return
-        if len(self._unread) >= MOST_UNREAD and datagram.kind == ptp.DATA:
-            raise WireError("a slow reader")  # it comes again
-        out: Effects = []
-        self._layer.receive(datagram, self._now(), out)
-        self._perform(out)
+        if self._unread_bytes > 2 * MOST_UNREAD + LARGEST_DATAGRAM and datagram.kind == ptp.DATA:
+            raise WireError("a slow reader")  # the other end was told
+        self._layer.receive(datagram, now, self._turn)
 
     def after_reading(self) -> None:
         """A turn's datagrams were taken: acknowledge them, and send what the window allows."""
         if not self._gone:
-            out: Effects = []
-            self._layer.poll(self._now(), out)
-            self._perform(out)
+            self._layer.poll(self._now(), self._turn)
+            self._perform_turn()
             self._feed()
+
+    def _perform_turn(self) -> None:
+        out, self._turn = self._turn, []
+        self._perform(out)
+        self._hand_over()
 
     def forgotten(self) -> None:
         """The peer knows nothing of this session."""
         self._finish(ConnectionResetError("the peer has restarted"))
 
     # Sending
+
+    def _look_at_the_way(self) -> None:
+        self._piece = _piece_towards(self._place)
+        self._layer.send_window.widest = min(OPTIONS.window, MOST_FLYING // self._piece)
 
     def _feed(self) -> None:
         """Number what was written, as far as window and burst allow."""
@@ -614,23 +638,31 @@ class UdpTransport(asyncio.Transport):
 
     def _deliver(self, body: bytes) -> None:
         self._unread.append(body)
-        self._hand_over()
+        self._unread_bytes += len(body)
+        if self._unread_bytes > MOST_UNREAD:
+            self._layer.room = 0
 
     def _hand_over(self) -> None:
         """Give the protocol what came, as long as it reads."""
         while self._unread and self._reading and self._protocol is not None and not self._gone:
-            body = self._unread.popleft()
-            if body[:1] != STREAM:
+            pieces: list[memoryview] = []
+            while self._unread and self._unread[0][:1] == STREAM and len(pieces) < MOST_TOGETHER:
+                body = self._unread.popleft()
+                self._unread_bytes -= len(body)
+                pieces.append(memoryview(body)[1:])
+            if not pieces:
                 self._acknowledge_the_end()
                 return
-            piece = memoryview(body)[1:]
-            while piece and not self._gone:
-                assert isinstance(self._protocol, asyncio.BufferedProtocol)
-                buffer = memoryview(self._protocol.get_buffer(len(piece)))
-                taken = min(len(buffer), len(piece))
-                buffer[:taken] = piece[:taken]
-                piece = piece[taken:]
-                self._protocol.buffer_updated(taken)
+            self._give(pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces)))
+
+    def _give(self, stream: memoryview) -> None:
+        assert isinstance(self._protocol, asyncio.BufferedProtocol)
+        while stream and not self._gone:
+            buffer = memoryview(self._protocol.get_buffer(len(stream)))
+            taken = min(len(buffer), len(stream))
+            buffer[:taken] = stream[:taken]
+            stream = stream[taken:]
+            self._protocol.buffer_updated(taken)
 
     def _acknowledge_the_end(self) -> None:
         """The peer closed in good order: so do we, and nothing is left to say."""
@@ -676,7 +708,12 @@ class UdpTransport(asyncio.Transport):
         self.after_reading()
 
     def _now(self) -> int:
-        return int(self._loop.time() * SECOND) + 1  # never before a timer that has run out
+        return microseconds(self._loop)
+
+
+def microseconds(loop: asyncio.AbstractEventLoop) -> int:
+    """What the clock says: never before a timer that has run out."""
+    return int(loop.time() * SECOND) + 1
 
 
 def _piece_towards(place: Place) -> int:

@@ -193,5 +193,5 @@ def test_the_window_forgets_a_way_that_was_quicker() -> None:
     (window,) = [sender.send_window for sender, _ in way.flows]
     quick = window.allowed
     way.per_datagram = 1000
-    way.run(6 * SECOND)
+    way.run(9 * SECOND)
     assert window.allowed < quick / 3, (quick, window.allowed)

@@ -49,7 +49,6 @@ from causalcast.parts.member_multicast import (
     Taken,
 )
 
-
 MOST_NUMBERS: Final = 1 << 32  # what a message id has room for
 
 

@@ -199,6 +199,7 @@ class PointToPointOptions:
         adapts: bool = False,
         ack_every: int = 0,
         notes_all: bool = True,
+        first_room: int = 0,
     ) -> None:
         assert 0 < window <= WIDEST
         self.retransmissions = retransmissions
@@ -215,6 +216,7 @@ class PointToPointOptions:
         # Not 0: delayed acknowledgements only wait for company. They leave at once with a message,
         # when so many messages came, and when one is missing or came again.
         self.ack_every = ack_every
+        self.first_room = first_room or window  # what an end has that said nothing yet
         self.notes_all = notes_all  # tell also what is in order, datagram by datagram
 
 
@@ -260,12 +262,12 @@ class Unconfirmed:
 class Conversation:
     """What two lives of the two ends say to each other. Numbers here do not wrap around."""
 
-    def __init__(self, mine: int, theirs: int, window: int) -> None:
+    def __init__(self, mine: int, theirs: int, first_room: int) -> None:
         self.mine = mine  # my token
         self.theirs = theirs
         self.last_number = mine % NUMBERS  # of mine, the last that was given
         self.settled = self.last_number  # of mine, all up to here came
-        self.may_reach = self.last_number + window  # of mine, there is room for all up to here
+        self.may_reach = self.last_number + first_room  # of mine, there is room for all up to here
         self.under_way: dict[int, Outgoing] = {}
         self.flying: dict[int, Outgoing] = {}  # those not known to have come; the last sent last
         self.known_early = 0  # of mine, bit i: settled + 1 + i is known to have come
@@ -297,7 +299,7 @@ class PointToPoint:
         self.current: Conversation | None = None
         self.waiting: collections.deque[bytes] = collections.deque()  # accepted, not sent yet
         self.unsettled = 0  # accepted, not acknowledged
-        self.room = options.window  # what the owner would take, behind what was taken
+        self.room = options.first_room  # what the owner would take, behind what was taken
         self.spoke_at = 0  # when a message left last
         # A greeting of ours that waits for its answer: its token, or 0.
         self.calling = 0
@@ -394,7 +396,7 @@ class PointToPoint:
     def begin(self, mine: int, theirs: int, now: int) -> None:
         """Speak in a conversation that both ends agreed on elsewhere, with tokens never used."""
         assert self.current is None
-        self.current = Conversation(mine, theirs, self.options.window)
+        self.current = Conversation(mine, theirs, self.options.first_room)
         self.spoke_at = now
 
     def may_send(self) -> bool:
@@ -480,7 +482,7 @@ class PointToPoint:
             self._lose_all("it has restarted", out)
         self._forget_candidates(theirs)
         self.calling = 0
-        self.current = Conversation(mine, theirs, self.options.window)
+        self.current = Conversation(mine, theirs, self.options.first_room)
         out.append(Opened())
         self.spoke_at = now
         self._send_waiting(now, out)

@@ -30,9 +30,8 @@ BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
 LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
 MOST_FLYING: Final = 2 << 20  # bytes of a session under way, in as many datagrams as that is
-# Bytes that wait while the node reads more slowly; then there is no room for more. What was under
-# way then is still taken, up to as much again and some more.
-MOST_UNREAD: Final = 2 << 20
+MOST_UNREAD: Final = 2 << 20  # bytes while the node reads more slowly; then there is no more room
+MOST_KEPT: Final = MOST_UNREAD + MOST_FLYING + (1 << 19)  # with what had been told to have room
 MOST_TOGETHER: Final = 16  # pieces that are handed over at once
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
@@ -54,6 +53,7 @@ OPTIONS: Final = PointToPointOptions(
     ack_delay=1 * MILLISECOND,
     ack_every=2,
     notes_all=False,
+    first_room=MOST_FLYING // LARGEST_DATAGRAM,
 )
 
 Place = tuple[Any, ...]  # an address as the socket gives it
@@ -102,6 +102,7 @@ class UdpTransport(asyncio.Transport):
         self._tokens = tokens
         self._layer = PointToPoint(OPTIONS, random.Random())
         self._layer.begin(*tokens, self._now())
+        self._largest = 0  # piece that came, or would leave
         self._look_at_the_way()
         self._heard_at = self._now()
         self._protocol: asyncio.BaseProtocol | None = None
@@ -190,7 +191,7 @@ class UdpTransport(asyncio.Transport):
         self._reading = True
         self._hand_over()
         if self._layer.room == 0 and self._unread_bytes == 0 and not self._gone:
-            self._layer.room = OPTIONS.window
+            self._make_room()
             out: Effects = []
             self._layer.tell_room(self._now(), out)
             self._perform(out)
@@ -230,7 +231,7 @@ class UdpTransport(asyncio.Transport):
             self._perform_turn()
             self._finish(ConnectionResetError("the peer hung up"))
             return
-        if self._unread_bytes > 2 * MOST_UNREAD + LARGEST_DATAGRAM and datagram.kind == ptp.DATA:
+        if self._unread_bytes > MOST_KEPT and datagram.kind == ptp.DATA:
             raise WireError("a slow reader")  # the other end was told
         self._layer.receive(datagram, now, self._turn)
 
@@ -255,6 +256,12 @@ class UdpTransport(asyncio.Transport):
     def _look_at_the_way(self) -> None:
         self._piece = _piece_towards(self._place)
         self._layer.send_window.widest = min(OPTIONS.window, MOST_FLYING // self._piece)
+        self._largest = max(self._largest, self._piece)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """What is said to have room must fit in memory, however slowly it is read."""
+        self._layer.room = min(OPTIONS.window, MOST_FLYING // self._largest)
 
     def _feed(self) -> None:
         """Number what was written, as far as window and burst allow."""
@@ -318,6 +325,9 @@ class UdpTransport(asyncio.Transport):
     def _deliver(self, body: bytes) -> None:
         self._unread.append(body)
         self._unread_bytes += len(body)
+        if len(body) > self._largest:
+            self._largest = len(body)
+            self._make_room()
         if self._unread_bytes > MOST_UNREAD:
             self._layer.room = 0
 

@@ -10,29 +10,11 @@ import pytest
 
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.parts import point_to_point as ptp
-from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
+from causalcast.parts.point_to_point import PointToPoint
+from causalcast.runtime.links.udp_session import OPTIONS
 from causalcast.wire.sealed_datagram import pack_content, read_content
 
 TURN = 200  # microseconds from a datagram to the acknowledgement of what came with it
-
-
-def layer(seed: int) -> PointToPoint:
-    """As the UDP transport has it."""
-    options = PointToPointOptions(
-        retransmissions=8,
-        keep_alive_every=SECOND,
-        shortest_timeout=10 * MILLISECOND,
-        per_byte=0,
-        window=ptp.WIDEST,
-        queue=2 * ptp.WIDEST,
-        fast_repeat=True,
-        confirm_acks=False,
-        adapts=True,
-        ack_delay=MILLISECOND,
-        ack_every=2,
-        notes_all=False,
-    )
-    return PointToPoint(options, random.Random(seed))
 
 
 class Way:
@@ -60,7 +42,10 @@ class Way:
     def add(self, messages: int) -> None:
         """One more flow, with so much to send."""
         flow = len(self.flows)
-        ends = (layer(2 * flow), layer(2 * flow + 1))
+        drawn = random.Random(flow)
+        ends = (PointToPoint(OPTIONS, drawn), PointToPoint(OPTIONS, drawn))
+        for end in ends:
+            end.room = OPTIONS.window  # nobody reads slowly here
         ends[0].begin(1 << 40, 2 << 40, self.now)
         ends[1].begin(2 << 40, 1 << 40, self.now)
         self.flows.append(ends)

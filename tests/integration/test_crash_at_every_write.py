@@ -55,7 +55,8 @@ class PowerCut:
             self._act("trace", fd, lambda: trace(fd, data))
 
         def write_socket(connection: Connection) -> None:
-            if connection._links._me != 1 or not connection._frames_out:
+            leaves = connection._frames_out or connection.outlet.messages
+            if connection._links._me != 1 or not leaves:
                 flush(connection)
             elif self._may_happen("socket"):
                 flush(connection)

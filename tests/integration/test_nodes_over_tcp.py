@@ -344,7 +344,7 @@ def test_publishing_waits_for_a_peer_that_does_not_read(tmp_path: Path) -> None:
                     await one.group("all").publish(b"%3d" % number + b"." * size)
 
             publishing = asyncio.create_task(publish_all())
-            await until(lambda: bool(one._running().links.congested))
+            await until(lambda: bool(one._running().links.outlets.congested))
             await asyncio.sleep(0.1)
             published = one.status()["published"]["all"]
             assert published < count

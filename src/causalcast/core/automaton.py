@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.effects import View
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
-from causalcast.core.message import Message, Publication
+from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Outbox
 
 
@@ -89,6 +89,14 @@ class Multicast(Automaton):
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
         """The application publishes here; the world has numbered the publication."""
+
+    def on_run(
+        self, sender: NodeId, first: Single, publications: tuple[Publication, ...], out: Outbox
+    ) -> None:
+        """Messages came that each continue the one before: `first`, and the same around the other
+        publications. Whoever can take them faster together must do what `on_message` does."""
+        for publication in publications:
+            self.on_message(sender, first.around(publication), out)
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
         """The application becomes a member of `group`; durable with this step's records."""

@@ -4,11 +4,15 @@ The wire is a contract, so a message says its fields and their types outright in
 them guessed from its constructor; `causalcast.wire.codec` builds the encoder from that.
 """
 
-from typing import ClassVar, final, get_args, get_origin
+from typing import ClassVar, Final, final, get_args, get_origin
 
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.ids import GroupId, MessageId
+
+# Messages that travel as one: what a frame unfolds to is bounded, and so is the frame.
+LONGEST_RUN: Final = 64
+SHORT_BODY: Final = 1024  # bytes
 
 
 @final
@@ -59,6 +63,28 @@ class Publication:
     def __repr__(self) -> str:
         """Origin and number are what people look for."""
         return f"{self.id >> 32}.{self.id & 0xFFFFFFFF}"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
+class Single(Message):
+    """A message that carries one publication.
+
+    Those that follow one another and differ in nothing but the number and the body of it travel as
+    one, with many bodies, if these are short (`SHORT_BODY`).
+    """
+
+    __slots__ = ("publication",)
+
+    def __init__(self, publication: Publication) -> None:
+        self.publication = publication
+
+    def continues(self, before: "Single") -> bool:
+        """Whether it is the same as `before` around the next publication of its origin."""
+        raise AssertionError("a message must say what it continues")
+
+    def around(self, publication: Publication) -> "Single":
+        """The same around another publication."""
+        raise AssertionError("a message must say what else it could carry")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)

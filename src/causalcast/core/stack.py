@@ -10,7 +10,7 @@ from typing import Final, final
 from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
 from causalcast.core.effects import NeighbourDown, NeighbourUp, Suspect, Trust, ViewChanged
 from causalcast.core.ids import GroupId, LinkId, NodeId
-from causalcast.core.message import Message, Publication
+from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Outbox, Record
 
 DETECTOR: Final = 0
@@ -73,6 +73,15 @@ class Stack:
             self.multicast.on_message(sender, message, out)
         else:
             self.layers[layer].on_message(sender, message, out)
+        if out.notices or out.requests:
+            self.settle(out)
+
+    def receive_run(
+        self, sender: NodeId, first: Single, publications: tuple[Publication, ...], out: Outbox
+    ) -> None:
+        """Messages for the multicast came that each continue the one before."""
+        out.layer = MULTICAST
+        self.multicast.on_run(sender, first, publications, out)
         if out.notices or out.requests:
             self.settle(out)
 

@@ -52,6 +52,13 @@ class CausalDelivery:
         delivered[origin] = number
         return True
 
+    def is_next(self, first: MessageId, needs: VectorClock) -> bool:
+        """Whether `first` and those that follow it lack nothing, and nothing waits for anything."""
+        delivered = self.delivered
+        if self._waiting or delivered.get(origin_of(first), 0) + 1 != number_of(first):
+            return False
+        return all(delivered.get(node, 0) >= count for node, count in needs.items())
+
     def arrive(self, publication: Publication, needs: VectorClock) -> list[Held]:
         """What may be delivered now that `publication` is here, causes before effects.
 

@@ -29,6 +29,13 @@ class DuplicateFilter:
             return True
         return number > count and self._add_beyond(origin, number)
 
+    def is_next(self, message: MessageId) -> bool:
+        """Whether all before `message` were seen, and nothing after."""
+        origin = origin_of(message)
+        if self._beyond and origin in self._beyond:
+            return False
+        return self.counts.get(origin, 0) + 1 == message & NUMBER_MASK
+
     def has(self, message: MessageId) -> bool:
         """Whether `message` was seen."""
         origin = origin_of(message)

@@ -29,6 +29,7 @@ REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
 LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
 MOST_PATIENCE: Final = 4 * SECOND
+OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, roughly
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -126,8 +127,10 @@ class Neighbour:
         self.under_way: dict[MessageId, int] = {}  # sent, not acknowledged; when
         self.queue: deque[MessageId] = deque()  # to be sent when the window allows
         self.queued_bytes = 0  # that these stand for
+        self.backlog_bytes = 0  # of them when it came back; they hold nobody up
         self.answers_within = 0  # microseconds its acknowledgements took lately
         self.to_acknowledge: dict[MessageId, None] = {}  # it sent these since it was last told
+        self.unacknowledged = 0  # how many they stand for
 
 
 @final
@@ -177,6 +180,7 @@ class ReliableSending:
             if not to_acknowledge:
                 out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
             to_acknowledge[identity] = None
+            neighbour.unacknowledged += 1
         is_new = self.seen.add(identity)
         if not is_new:
             out.duplicate(identity)
@@ -189,10 +193,33 @@ class ReliableSending:
                 self._spread(identity, out)
                 if neighbour is not None:  # nobody has what was made here just now
                     self._forget(origin_of(identity))
-        if neighbour is not None and len(neighbour.to_acknowledge) >= self._acknowledge_at:
+        if neighbour is not None and neighbour.unacknowledged >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
         return is_new
+
+    def accepts_run(self, first: MessageId, last: MessageId, sender: NodeId, out: Outbox) -> bool:
+        """Take in all messages from `first` to `last` at once, if they are the next of another
+        origin and need not be kept or passed on here; else nothing happens, and False."""
+        neighbour = self.neighbours.get(sender)
+        origin = origin_of(first)
+        if neighbour is None or not self.direct or out.keeps_records or origin == self.me:
+            return False
+        if not self.seen.is_next(first) or not neighbour.has.is_next(first):
+            return False
+        number = number_of(last)
+        neighbour.has.counts[origin] = number
+        self.seen.counts[origin] = number
+        if neighbour.queue:
+            self._send_queued(sender, neighbour, out)
+        if not neighbour.to_acknowledge:
+            out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
+        neighbour.to_acknowledge[last] = None
+        neighbour.unacknowledged += number - number_of(first) + 1
+        if neighbour.unacknowledged >= self._acknowledge_at:
+            out.cancel_timer(ACKNOWLEDGE, sender)
+            self._acknowledge(sender, neighbour, out)
+        return True
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         """A `Have` came."""
@@ -214,6 +241,7 @@ class ReliableSending:
                 identity for identity in self._kept if not neighbour.has.has(identity)
             )
             neighbour.queued_bytes = sum(self._size(identity) for identity in neighbour.queue)
+            neighbour.backlog_bytes = neighbour.queued_bytes
             if neighbour.queue:
                 out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
@@ -245,6 +273,7 @@ class ReliableSending:
         neighbour.under_way = {}
         neighbour.queue.clear()
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if peer not in self._founders:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
         out.cancel_timer(REPEAT, peer)
@@ -276,11 +305,12 @@ class ReliableSending:
         return self.seen.size() + len(self._kept)
 
     def waiting_bytes(self) -> int:
-        """Bytes that wait for the window of the neighbour that is furthest behind."""
+        """Bytes that wait for the window of the neighbour that is furthest behind, without what it
+        missed while it was away."""
         most = 0
         for neighbour in self.neighbours.values():
-            if neighbour.queue and neighbour.queued_bytes > most:
-                most = neighbour.queued_bytes
+            if neighbour.queue and neighbour.queued_bytes - neighbour.backlog_bytes > most:
+                most = neighbour.queued_bytes - neighbour.backlog_bytes
         return most
 
     def kept(self) -> int:
@@ -317,7 +347,8 @@ class ReliableSending:
                 continue
             self._send_first(peer, neighbour, identity, message, out)
         if not neighbour.queue:
-            neighbour.queued_bytes = 0  # what was forgotten while it waited has no size any more
+            # What was forgotten while it waited has no size any more.
+            neighbour.queued_bytes = neighbour.backlog_bytes = 0
 
     def _send_first(
         self,
@@ -334,7 +365,7 @@ class ReliableSending:
 
     def _size(self, identity: MessageId) -> int:
         message = self._kept.get(identity)
-        return 0 if message is None or self._size_of is None else self._size_of(message)
+        return 0 if message is None or self._size_of is None else OVERHEAD + self._size_of(message)
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is not None:
@@ -374,6 +405,7 @@ class ReliableSending:
             else:
                 beyond.append(identity)
         neighbour.to_acknowledge = {}
+        neighbour.unacknowledged = 0
         if beyond:
             out.note("reliable_sending.beyond_a_gap", peer)
         out.send(peer, Have(counts, beyond, False, False))

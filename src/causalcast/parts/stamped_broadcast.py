@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
-from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.message import SHORT_BODY, Message, Publication, Single, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Invariant
 from causalcast.parts import reliable_sending
@@ -25,16 +25,31 @@ from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.vector_clock import VectorClock
 
 
-class Stamped(Message):
+class Stamped(Single):
     """A publication and what must be delivered before: deliver it after those, and pass it on."""
 
-    __slots__ = ("needs", "publication")
+    __slots__ = ("needs",)
 
     wire = Wire("stamped_broadcast.stamped", publication=Publication, needs=dict[NodeId, int])
 
     def __init__(self, publication: Publication, needs: VectorClock) -> None:
         self.publication = publication
         self.needs = needs
+
+    def continues(self, before: Single) -> bool:
+        """Nothing was delivered in between: what it needs is the same."""
+        mine, other = self.publication, before.publication
+        return (
+            isinstance(before, Stamped)
+            and mine.id == other.id + 1
+            and mine.group == other.group
+            and len(mine.body) <= SHORT_BODY
+            and len(other.body) <= SHORT_BODY
+            and self.needs == before.needs
+        )
+
+    def around(self, publication: Publication) -> "Stamped":
+        return Stamped(publication, self.needs)
 
 
 class Delivered(Message):
@@ -93,6 +108,24 @@ class StampedBroadcast(Multicast):
             out.note("stamped_broadcast.forged", sender)
         else:
             self._accept(message, sender, out)
+
+    def on_run(
+        self, sender: NodeId, first: Single, publications: tuple[Publication, ...], out: Outbox
+    ) -> None:
+        """If they are what is next in every respect, counts say all there is to say of them."""
+        start, end = publications[0].id, publications[-1].id
+        if (
+            isinstance(first, Stamped)
+            and self.delivery.is_next(start, first.needs)
+            and self.sending.accepts_run(start, end, sender, out)
+        ):
+            self.delivery.delivered[origin_of(end)] = number_of(end)
+            for publication in publications:
+                self.on_delivered(publication, first.needs)
+                out.deliver(publication)
+        else:
+            for publication in publications:
+                self.on_message(sender, first.around(publication), out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         self.sending.on_timer(name, subject, out)

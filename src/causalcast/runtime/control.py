@@ -17,7 +17,8 @@ from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime.control_client import Answer, control_path, id_named, line_of, name_of
-from causalcast.runtime.node import Node, ReceivedMessage
+from causalcast.runtime.node import Node
+from causalcast.runtime.received_message import ReceivedMessage
 
 _LINE_LIMIT: Final = 16 << 20
 ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped

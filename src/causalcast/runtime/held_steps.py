@@ -5,6 +5,7 @@ becomes visible before the step's entry is durable. So a step without an entry w
 that have one.
 """
 
+import asyncio
 import collections
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +21,7 @@ Action = tuple[Callable[..., Any], tuple[Any, ...]]
 class HeldStep:
     """A step whose visible effects wait: for its own entry, or for one before it."""
 
-    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "sequence")
+    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "publisher", "sequence")
 
     def __init__(
         self,
@@ -29,12 +30,14 @@ class HeldStep:
         entry: Step | None = None,
         entry_bytes: int = 0,
         deliveries: list[Publication] | None = None,
+        publisher: "asyncio.Future[None] | None" = None,
     ) -> None:
         self.sequence = sequence
         self.actions = actions
         self.entry = entry
         self.entry_bytes = entry_bytes
         self.deliveries = deliveries or []
+        self.publisher = publisher  # who published waits for this
 
 
 class HeldSteps:
@@ -59,6 +62,10 @@ class HeldSteps:
             step = steps.popleft()
             self.bytes -= step.entry_bytes
             yield step
+
+    def publishers(self) -> "list[asyncio.Future[None]]":
+        """What those wait for whose publications are not durable yet."""
+        return [step.publisher for step in self._steps if step.publisher is not None]
 
     def deliveries(self) -> list[Publication]:
         """Everything that will be delivered when the disk has it."""

@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
-from causalcast.core.message import Message, Publication
+from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Record
 from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
@@ -57,11 +57,15 @@ from causalcast.runtime.storage.durable_entry import (
 )
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.wire.runs import Arrived, one_by_one
 
 log = logging.getLogger(__name__)
 
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
+# Bytes that wait for the window of a neighbour: it has a window's worth to do as it is, and what is
+# further ahead only waits in memory.
+MOST_WAITING: Final = 1 << 18
 PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
 LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
@@ -75,7 +79,6 @@ class Host(SteppingHost):
         super().__init__(config)
         self.starts = 1
         self.failure: CausalcastError | None = None
-        self.published_in: dict[int, int] = {}  # per group, over all lives
         self._storage: JournalFile
         self._identity = Identity(
             self.me,
@@ -87,13 +90,18 @@ class Host(SteppingHost):
                 self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
             ),
         )
+        self._rights = config.rights
+        self._body_bytes = config.limits.body_bytes
+        self._held_bytes = config.limits.held_bytes
+        self._send_buffer = config.limits.send_buffer_bytes
+        self._most_waiting = min(self._send_buffer, MOST_WAITING)
         self._admission: Admission
         self._signatures: Signatures | None = None
         self._since_pause = 0  # bytes published in this turn
         self._published = 0  # the number of the last publication, durable or not
-        self._publishing: dict[asyncio.Future[None], None] = {}
         self._acknowledged: list[int] = []
         self._marking: asyncio.Future[None] | None = None  # done when those are durable
+        self._marked_later: dict[asyncio.Future[None], None] = {}  # all that are not done
         self._marks: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         # Tasks that take messages. One that waited for itself to take them would wait for ever.
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
@@ -111,6 +119,7 @@ class Host(SteppingHost):
         self.starts = memory.starts + 1
         self._make_admission(tls)
         self.links = self._make_links(tls)
+        self.outlets = self.links.outlets
         try:
             self.trace = open_log(self.config)
             if self.trace is not None:
@@ -181,6 +190,7 @@ class Host(SteppingHost):
             self.book,
             self,
             self.codec.max_frame,
+            self.codec.encode_run,
             config.limits.send_buffer_bytes,
             tls,
             config.limits.control_per_second,
@@ -232,10 +242,12 @@ class Host(SteppingHost):
 
     def _finish_life(self, failure: CausalcastError | None) -> None:
         self.failure = failure
+        waiting = [*self.held.publishers(), *self._marked_later]
         self.held.clear()
+        self.is_over = True
         self.stopped.set()
         gone = failure or NodeError("the node was stopped")
-        for future in self._publishing:
+        for future in waiting:
             if not future.done():
                 future.set_exception(gone)
         self.stability.wake_all()
@@ -394,22 +406,30 @@ class Host(SteppingHost):
             self._since_pause = 0
         if self.is_overloaded():
             await self._wait_for_room()
-        publication = self._next_publication(group, body)
         if self.journal is None:
-            return self._publish_at_once(publication, len(body))
+            return self._publish_at_once(self._next_publication(group, body), len(body))
+        message, durable = self.start_publishing(group, body)
+        await durable
+        return message
+
+    def start_publishing(
+        self, group: GroupId, body: bytes
+    ) -> "tuple[MessageId, asyncio.Future[None]]":
+        """Publish `body`; done when it is durable."""
+        publication = self._next_publication(group, body)
         durable: asyncio.Future[None] = self.loop.create_future()
-        self._publishing[durable] = None
         self.start_step()
         if self.wants[PUBLISH]:
             size = len(body)
             self.later(self.add_row, self.at_us, PUBLISH, publication.id, group, -1, size)
-        self.later(self._is_published, durable, group)
-        self.finish_step(lambda: self.stack.publish(publication, self.out), publication)
         try:
-            await durable
-        finally:
-            self._publishing.pop(durable, None)
-        return publication.id
+            self.stack.publish(publication, self.out)
+            self.settle(publication, publisher=durable)
+        except Exception as error:
+            self.step_failed(error)
+        if self.is_over:
+            self.check_alive()
+        return publication.id, durable
 
     def try_publish(self, group: GroupId, body: bytes) -> MessageId | None:
         """Publish `body` at once; None if `publish` has to be awaited: for the disk, for room on
@@ -417,19 +437,19 @@ class Host(SteppingHost):
         self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
         if self.journal is not None or self._since_pause > PAUSE_AFTER:
             return None
-        if self.inbox.is_full or self.links.congested:
+        if self.inbox.is_full or self.outlets.congested:
             return None
         return self._publish_at_once(self._next_publication(group, body), len(body))
 
     def _next_publication(self, group: GroupId, body: bytes) -> Publication:
-        if len(body) > self.config.limits.body_bytes:
+        if len(body) > self._body_bytes:
             raise NodeError(
-                f"a body of {len(body)} bytes; at most {self.config.limits.body_bytes} are "
-                "accepted ([limits] body_bytes)"
+                f"a body of {len(body)} bytes; at most {self._body_bytes} are accepted "
+                "([limits] body_bytes)"
             )
-        if not self.config.rights.may_publish(self.me, group):
+        if not self._rights.may_publish(self.me, group):
             raise NodeError(f"no right to publish to {self._name_of(group)}")
-        if self.stopped.is_set():
+        if self.is_over:
             self.check_alive()
         self._published += 1
         message = message_id(self.me, self._published)
@@ -442,10 +462,19 @@ class Host(SteppingHost):
         if self.wants[PUBLISH]:
             about = (publication.id, publication.group, -1, size)
             self.add_row(self.at_us, PUBLISH, *about)
-        count(self.published_in, publication.group)
-        self.finish_step(lambda: self.stack.publish(publication, self.out))
-        if self.stopped.is_set():
+        group = publication.group
+        self.published_in[group] = self.published_in.get(group, 0) + 1
+        try:
+            self.stack.publish(publication, self.out)
+            self.settle()
+        except Exception as error:
+            self.step_failed(error)
+        if self.is_over:
             self.check_alive()
+        if not self.has_left and self.trace is None:
+            # The first one of a turn leaves at once: those that follow it come together.
+            self.has_left = True
+            self.links.flush()
         return publication.id
 
     async def _wait_for_room(self) -> None:
@@ -491,7 +520,7 @@ class Host(SteppingHost):
         if self._marking is None:
             self._marking = self.loop.create_future()
             self._marking.add_done_callback(_is_heard)
-            self._publishing[self._marking] = None
+            self._marked_later[self._marking] = None
             self.loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
         return self._marking
@@ -566,20 +595,15 @@ class Host(SteppingHost):
         return self.links.current_peers()
 
     def is_overloaded(self) -> bool:
-        if self.stopped.is_set():
+        if self.is_over:
             return False
-        limits = self.config.limits
         return (
-            self.links.is_congested()
-            or self.held.bytes > limits.held_bytes
-            or self.stack.multicast.waiting_bytes() > limits.send_buffer_bytes
+            bool(self.outlets.congested)
+            or self.outlets.queued_bytes > self._send_buffer
+            or self.held.bytes > self._held_bytes
+            or self.stack.multicast.waiting_bytes() > self._most_waiting
             or (self.inbox.is_full and asyncio.current_task() not in self.readers)
         )
-
-    def _is_published(self, durable: "asyncio.Future[None]", group: GroupId) -> None:
-        count(self.published_in, group)
-        if not durable.done():
-            durable.set_result(None)
 
     def _write_acknowledgements(self) -> None:
         if self._acknowledged and self.journal is not None and not self.stopped.is_set():
@@ -598,7 +622,7 @@ class Host(SteppingHost):
 
     def _is_marked(self, marking: "asyncio.Future[None] | None") -> None:
         if marking is not None:
-            self._publishing.pop(marking, None)
+            self._marked_later.pop(marking, None)
             if not marking.done():
                 marking.set_result(None)
 
@@ -620,20 +644,19 @@ class Host(SteppingHost):
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self.start_step()
-        error: WireError | None = None
+        messages, error = self.codec.decode_all(frames)
         if not self.wants[RECEIVE]:
-            messages, error = self.codec.decode_all(frames)
-            control = self._receive_in_one_step(link, messages)
+            self.inbox.gather()
+            try:
+                control = self._receive_in_one_step(link, messages)
+            finally:
+                self.inbox.hand_over()
         else:
             # Each message is a step, so that its rows follow one another.
             control = 0
-            for data in self.codec.split(frames):
-                try:
-                    messages = [self.codec.decode(data)]
-                except WireError as nonsense:
-                    error = nonsense
-                    break
-                control += self._receive_in_one_step(link, messages, len(data))
+            for arrived in [one for some in messages for one in one_by_one(some)]:
+                size = len(self.codec.encode(arrived[1]))
+                control += self._receive_in_one_step(link, [arrived], size)
         if control:
             pause = link.control.take(control, self.loop.time())
             if pause and link.current:
@@ -642,18 +665,17 @@ class Host(SteppingHost):
             raise error
 
     def _receive_in_one_step(
-        self, link: Connection, messages: list[tuple[int, Message]], traced_size: int = 0
+        self, link: Connection, messages: list[Arrived], traced_size: int = 0
     ) -> int:
         """How many of them were for the layers below the multicast.
 
         `traced_size`: bytes of the one message there is, where rows tell what came.
         """
         peer, out, stack, admission = link.peer, self.out, self.stack, self._admission
-        carrying = self.codec.carrying
         control = 0
         message: Message | None = None
         try:
-            for layer, message in messages:
+            for layer, message, carried in messages:
                 if not link.current:  # a message before it ended the link
                     break
                 if layer != MULTICAST:
@@ -662,14 +684,20 @@ class Host(SteppingHost):
                         assert isinstance(message, Addresses)
                         take_in(message, self.book, self.links.tls is not None)
                         continue
-                if type(message) in carrying:
-                    admission.check(self.codec.publications(message))
+                is_run = len(carried) > 1 and isinstance(message, Single)
+                if is_run:
+                    admission.check_run(carried)
+                elif carried:
+                    admission.check(carried)
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if traced_size:
                     about = self.codec.describe(message, traced_size)
                     self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
-                stack.receive(layer, peer, message, out)
+                if is_run and isinstance(message, Single):
+                    stack.receive_run(peer, message, carried, out)
+                else:
+                    stack.receive(layer, peer, message, out)
                 if out.closes_link:
                     self.settle()
             self.settle()

@@ -70,6 +70,20 @@ class Inbox:
         self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
         self._groups: dict[GroupId, GroupInbox] = {}
+        self._gathers = False
+        self._gathered: list[GroupInbox] = []
+
+    def gather(self) -> None:
+        """Let deliveries that come now wait for `hand_over`, instead of a turn of their own."""
+        self._gathers = True
+
+    def hand_over(self) -> None:
+        """Call the application for what was gathered. No step may be under way."""
+        self._gathers = False
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            for inbox in gathered:
+                self._hand_over(inbox)
 
     def add(self, publication: Publication, place: Place | None, index: int) -> None:
         """A delivery became durable, or there is no journal that could keep it."""
@@ -190,7 +204,10 @@ class Inbox:
     def _plan(self, inbox: GroupInbox) -> None:
         if not inbox.is_planned and inbox.queue:
             inbox.is_planned = True
-            asyncio.get_running_loop().call_soon(self._hand_over, inbox)
+            if self._gathers:
+                self._gathered.append(inbox)
+            else:
+                asyncio.get_running_loop().call_soon(self._hand_over, inbox)
 
     def _hand_over(self, inbox: GroupInbox) -> None:
         """Call the application for what is there now; what comes meanwhile has a turn of its own,

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
-from causalcast.core.message import Publication
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
 from causalcast.runtime.host import Host
@@ -25,6 +24,7 @@ from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
+from causalcast.runtime.received_message import Caller, ReceivedMessage
 
 Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
@@ -48,47 +48,6 @@ def check_since(since: str, spec: ProtocolSpec, group: str) -> None:
             "since='kept'; join with since='now', or let the node be a member from the "
             "beginning ([groups])"
         )
-
-
-class ReceivedMessage:
-    """A message as the application gets it. It comes again after a restart until it is acked."""
-
-    __slots__ = ("_group", "_host", "group", "id", "payload")
-
-    def __init__(self, host: Host, publication: Publication, group: str) -> None:
-        self._host = host
-        self._group = publication.group
-        self.id: MessageId = publication.id
-        self.group = group
-        self.payload: bytes = publication.body
-
-    @property
-    def origin(self) -> NodeId:
-        """Who published it."""
-        return origin_of(self.id)
-
-    @property
-    def number(self) -> int:
-        """Which of its origin's publications it is."""
-        return number_of(self.id)
-
-    async def ack(self, durable: bool = False) -> None:
-        """Say that it is handled: after a restart it is not handed over again.
-
-        The mark is written with the next entries of the journal, within 50 ms. A crash before
-        that hands the message over once more; with `durable` this returns when the mark is on
-        disk, and no crash does that any more.
-        """
-        marking = self._host.acknowledge(self.id)
-        if durable and marking is not None:
-            await asyncio.shield(marking)  # others wait for the same one
-
-    def give_back(self) -> None:
-        """Say that it could not be handled: it comes again next, in this life too."""
-        self._host.inbox.give_back(Publication(self.id, self._group, self.payload))
-
-    def __repr__(self) -> str:
-        return f"<message {self.origin}.{self.number} in {self.group!r}: {self.payload[:40]!r}>"
 
 
 class Receipt:
@@ -161,6 +120,11 @@ class Group:
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
         host = self._host
+        message: MessageId | None
+        if host.journal is not None and not host.is_overloaded():
+            message, durable = host.start_publishing(self._group, body)
+            await durable
+            return Receipt(host, message, self.name)
         message = host.try_publish(self._group, body)
         if message is None:
             message = await host.publish(self._group, body)
@@ -172,17 +136,27 @@ class Group:
         It runs in a turn of the loop of its own, so it may publish. What it returns from is
         acknowledged; what it fails at is not, and goes to the loop's exception handler.
         """
-        host, name = self._host, self.name
+        host = self._host
+        host.inbox.call(self._group, Caller(host, self.name, callback).hand_over)
 
-        def handle(publication: Publication) -> None:
-            callback(ReceivedMessage(host, publication, name))
-            if host.journal is not None:
-                host.acknowledge(publication.id)
-
-        host.inbox.call(self._group, handle)
-
-    def __aiter__(self) -> "Group":
-        return self
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """All messages from now on; a loop that is left or cancelled has lost none."""
+        host, group, name = self._host, self._group, self.name
+        take = host.inbox.take
+        while True:
+            reader = asyncio.current_task()
+            if reader is not None:
+                host.readers.add(reader)
+            for _ in range(MESSAGES_PER_TURN):
+                if host.is_over:
+                    host.check_alive()
+                publication = take(group)
+                if publication is None:
+                    await host.inbox.arrival(group)
+                    break
+                yield ReceivedMessage(host, publication, name)
+            else:
+                await asyncio.sleep(0)
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""

@@ -14,6 +14,7 @@ This half of the world knows how effects happen; `host` adds the inputs and the 
 import asyncio
 import collections
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,7 @@ from causalcast.runtime.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.inbox import Inbox
 from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import Addresses
+from causalcast.runtime.links.outlet import Outlets
 from causalcast.runtime.links.tcp import TcpLinks
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
@@ -80,6 +82,7 @@ class SteppingHost(World):
         self.me = config.node
         self.stack: Stack
         self.links: TcpLinks
+        self.outlets: Outlets  # of the links
         self.journal: Journal | None = None
         self.trace: NodeLog | None = None
         self.wants = [False] * 32  # kinds of rows; set with the trace
@@ -94,14 +97,17 @@ class SteppingHost(World):
         self.book = AddressBook(config.peers)
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
+        self.is_over = False  # the same, for those who only look
         self.inbox = Inbox(config.limits.inbox_bytes, self.load_body, self._inbox_is_full)
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
-        self.delivered_in: dict[int, int] = {}  # per group, over all lives
+        self.published_in: dict[int, int] = {}  # per group, over all lives
+        self.delivered_in: dict[int, int] = {}
         self._wall_offset = wall_clock.now_us() - self._monotonic_us()
         self._timers: dict[tuple[int, str, int], asyncio.TimerHandle] = {}
         self._turn_planned = False
+        self.has_left = False  # something that was published in this turn
         # The step that is under way.
         self.out = Outbox()
         self.at_us = 0  # wall clock, for the trace
@@ -156,9 +162,14 @@ class SteppingHost(World):
         try:
             call()
             self.settle(publication, joined, left, last)
-        except CausalcastError as error:
+        except Exception as error:
+            self.step_failed(error)
+
+    def step_failed(self, error: Exception) -> None:
+        """A bug in a protocol stops this node and nobody else."""
+        if isinstance(error, CausalcastError):
             self.fail(error, "a step")
-        except Exception as error:  # a bug in a protocol stops this node and nobody else
+        else:
             self.fail(error, f"a bug in {self.blueprint.protocol.name} or the layers below it")
 
     def settle(
@@ -167,6 +178,7 @@ class SteppingHost(World):
         joined: int = NO_GROUP,
         left: int = NO_GROUP,
         last: Action | None = None,
+        publisher: "asyncio.Future[None] | None" = None,
     ) -> None:
         """The stack has acted: keep what must be kept, and let the rest happen or wait for it."""
         out = self.out
@@ -187,7 +199,7 @@ class SteppingHost(World):
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
-            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries))
+            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher))
         elif self.held:
             if actions:
                 self.held.add(HeldStep(0, actions))
@@ -215,17 +227,14 @@ class SteppingHost(World):
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self.stack.groups, self.delivered_in
-        inbox, send = self.inbox, self.links.send
+        inbox, outlets = self.inbox, self.outlets
         signed = self.config.security.sign
         for effect in effects:
             if isinstance(effect, Send):
-                message = effect.message
-                if message is not self._encoded_message:
-                    self._encode(message)
                 if self._naming:
-                    self._name_strangers(effect.to, message)
-                if not send(effect.to, self._encoded, effect.link):
-                    self.notes["send_on_lost_link"] += 1
+                    self._name_strangers(effect.to, effect.message)
+                if not outlets.put(effect.to, effect.message, effect.link):
+                    self._send_otherwise(effect)
             elif isinstance(effect, Deliver):
                 publication = effect.publication
                 if publication.group in groups:
@@ -235,6 +244,11 @@ class SteppingHost(World):
                     inbox.add(publication, None, 0)
             else:
                 perform([effect], self.me, self)
+
+    def _send_otherwise(self, effect: Send) -> None:
+        """There is no link on which it can leave at once."""
+        if not self.links.send(effect.to, self.codec.encode(effect.message), effect.link):
+            self.notes["send_on_lost_link"] += 1
 
     def _entry(
         self,
@@ -264,7 +278,7 @@ class SteppingHost(World):
 
     def on_durable(self, sequence: int, places: list[Place]) -> None:
         """Entries up to `sequence` are durable: let their effects happen, and what waited."""
-        if self.stopped.is_set():
+        if self.is_over:
             return
         first = sequence - len(places) + 1
         try:
@@ -273,12 +287,22 @@ class SteppingHost(World):
                     self._place = places[step.sequence - first]
                     self.performed = step.sequence
                 self._happen(step.actions)
+                if step.publisher is not None:
+                    self._is_published(step)
         except (OSError, CausalcastError) as error:
             self.fail(error, "its trace log or a socket")
             return
         self.performed = max(self.performed, sequence)
         self.relief.set()
         self.end_turn()
+
+    def _is_published(self, step: HeldStep) -> None:
+        entry, publisher = step.entry, step.publisher
+        assert entry is not None and entry.publication is not None and publisher is not None
+        group = entry.publication[1]
+        self.published_in[group] = self.published_in.get(group, 0) + 1
+        if not publisher.done():
+            publisher.set_result(None)
 
     def _happen(self, actions: list[Action]) -> None:
         for function, arguments in actions:
@@ -300,8 +324,8 @@ class SteppingHost(World):
 
     def end_turn(self) -> None:
         """Let everything of this turn leave: entries, then rows, then frames."""
-        self._turn_planned = False
-        if self.stopped.is_set():
+        self._turn_planned = self.has_left = False
+        if self.is_over:
             return
         try:
             if self.journal is not None:
@@ -486,4 +510,4 @@ class SteppingHost(World):
         return self._monotonic_us() + self._wall_offset
 
     def _monotonic_us(self) -> int:
-        return int(self.loop.time() * SECOND)
+        return time.monotonic_ns() // 1000

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.node import Group, Node, Receipt, ReceivedMessage, Since
+from causalcast.runtime.node import Group, Node, Receipt, Since
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.received_message import ReceivedMessage
 
 Result = TypeVar("Result")
 

@@ -27,7 +27,8 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.host import Host
-from causalcast.runtime.node import ReceivedMessage, Since, check_since
+from causalcast.runtime.node import Since, check_since
+from causalcast.runtime.received_message import ReceivedMessage
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 

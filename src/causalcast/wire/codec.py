@@ -7,6 +7,8 @@ class, they cost a third of a loop over `getattr`.
 On the wire a message is an array: its index in the node's list of messages (layer by layer, in
 the order of the SPECs), then its fields. A message id is two fields, its origin and its number; a
 publication is four: origin, number, group, body. A large clock is packed (`packed_clock.py`).
+Messages that each continue the one before are one array: the complement of that index, the fields
+of the first, and in the place of its body a list of bodies.
 """
 
 import hashlib
@@ -17,12 +19,13 @@ import msgspec
 from msgspec import Meta, Raw
 
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
-from causalcast.core.message import Envelope, Message, Publication
+from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication, Single
 from causalcast.errors import WireError
-from causalcast.wire.framing import LENGTH_BYTES, MANY
+from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
+from causalcast.wire.runs import Arrived, publications_of
 
-WIRE_VERSION: Final = 2
+WIRE_VERSION: Final = 3
 DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
@@ -65,26 +68,30 @@ class Codec:
         self._clocks: dict[type[Message], Callable[[Any], list[int]]] = {}
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
+        self._arrived: dict[type, Callable[[Any], Arrived]] = {}
+        self._run_to_tuple: dict[type[Message], Callable[[list[Any], Any], tuple[Any, ...]]] = {}
         self._names: list[str] = []
-        self.carrying: set[type[Message]] = set()  # classes that may carry publications
         body = Annotated[bytes, Meta(max_length=max_body)]
         for layer, classes in enumerate(layers):
             for message_class in classes:
                 self._add(layer, message_class, body)
         self.max_frame = max_body + (1 << 20)  # body and metadata
-        structs = tuple(self._from_struct)
-        union: Any = msgspec.Raw
-        if structs:
-            union = structs[0]
-            for struct in structs[1:]:
-                union = union | struct
-        self._decoder = msgspec.msgpack.Decoder(union)
-        self._decoder_of_many = msgspec.msgpack.Decoder(list[union])
-        self._splitter = msgspec.msgpack.Decoder(list[Raw])
+        any_message = _union([*self._from_struct])
+        any_run: Any = _union([*self._arrived])
+        self._decoder = msgspec.msgpack.Decoder(any_message)
+        self._decoder_of_frame = msgspec.msgpack.Decoder(any_run)
+        self._decoder_of_many = msgspec.msgpack.Decoder(list.__class_getitem__(any_run))
 
     def encode(self, message: Message) -> bytes:
         """The bytes of one message."""
         return self._encoder.encode(self._to_tuple[type(message)](message))
+
+    def encode_run(self, messages: list[Message]) -> bytes:
+        """The bytes of messages that each continue the one before."""
+        if len(messages) == 1:
+            return self.encode(messages[0])
+        to_tuple = self._run_to_tuple[type(messages[0])]
+        return self._encoder.encode(to_tuple(messages, messages[0]))
 
     def decode(self, data: bytes | memoryview | Raw) -> tuple[int, Message]:
         """The layer and the message; raises WireError for anything that is not one."""
@@ -95,41 +102,26 @@ class Codec:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
 
-    def decode_all(
-        self, frames: Iterable[memoryview]
-    ) -> tuple[list[tuple[int, Message]], WireError | None]:
-        """What `decode` says of all messages of some frames, up to the first that is none."""
-        decode, decode_many = self._decoder.decode, self._decoder_of_many.decode
-        found: list[tuple[int, Message]] = []
-        from_struct = self._from_struct
+    def decode_all(self, frames: Iterable[memoryview]) -> tuple[list[Arrived], WireError | None]:
+        """All messages of some frames and what they carry, up to the first that is none."""
+        decode, decode_many = self._decoder_of_frame.decode, self._decoder_of_many.decode
+        found: list[Arrived] = []
+        arrived = self._arrived
         try:
             for data in frames:
-                if len(data) > 0 and data[0] == MANY:
-                    for struct in decode_many(data):
-                        layer, make = from_struct[type(struct)]
-                        found.append((layer, make(struct)))
+                if len(data) == 0 or data[0] != MANY:
+                    structs = [decode(data)]
+                elif len(data) <= MOST_TOGETHER:
+                    structs = decode_many(data)
                 else:
-                    struct = decode(data)
-                    layer, make = from_struct[type(struct)]
-                    found.append((layer, make(struct)))
+                    return found, WireError(f"{len(data)} bytes of messages in one frame")
+                for struct in structs:
+                    found.append(arrived[type(struct)](struct))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             return found, WireError(f"not a message of this cluster: {error}")
         except WireError as error:  # of a message inside a message
             return found, error
         return found, None
-
-    def split(self, frames: Iterable[memoryview]) -> list[memoryview]:
-        """The messages of some frames, each by itself; raises WireError for what is no frame."""
-        apart: list[memoryview] = []
-        for data in frames:
-            if len(data) > 0 and data[0] == MANY:
-                try:
-                    apart += [memoryview(bytes(raw)) for raw in self._splitter.decode(data)]
-                except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                    raise WireError(f"not messages of this cluster: {error}") from None
-            else:
-                apart.append(data)
-        return apart
 
     def describe(self, message: Message, size: int) -> Description:
         """What the trace says of a message that took `size` bytes."""
@@ -146,7 +138,7 @@ class Codec:
         )
 
     def publications(self, message: Message) -> list[Publication]:
-        """The publications that a message carries; see `carrying`."""
+        """The publications that a message carries."""
         return self._publications[type(message)](message)
 
     def _clock_entries(self, message: Message) -> int:
@@ -182,20 +174,54 @@ class Codec:
         }
         to_tuple = ", ".join([str(index), *(part for field in fields for part in field.out)])
         arguments = ", ".join(field.back for field in fields)
-        carried = " + ".join(field.publications for field in fields if field.publications)
+        carried = ", ".join(field.publications for field in fields if field.publications)
         self._to_tuple[message_class] = eval(f"lambda m: ({to_tuple},)", scope)
         self._from_struct[struct] = (layer, eval(f"lambda s: make({arguments})", scope))
         if issubclass(message_class, Envelope):
-            carried = "m.carried()"
-        if carried:
-            self.carrying.add(message_class)
-        self._publications[message_class] = eval(f"lambda m: {carried or '[]'}", scope)
+            carried = "*m.carried()"
+        self._arrived[struct] = eval(
+            f"lambda s: ({layer}, (m := make({arguments})), ({carried}{',' if carried else ''}))",
+            scope,
+        )
+        self._publications[message_class] = eval(f"lambda m: [{carried}]", scope)
+        if issubclass(message_class, Single):
+            self._add_run(layer, index, message_class, fields, scope)
         clocks = " + ".join(field.clocks for field in fields if field.clocks)
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
         self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
         shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
         self._names.append(f"{layer} {message_class.wire.name}({shape})")
+
+    def _add_run(
+        self,
+        layer: int,
+        index: int,
+        message_class: type[Message],
+        fields: "list[_Field]",
+        scope: dict[str, Any],
+    ) -> None:
+        """The same for messages that each continue the one before: many bodies instead of one."""
+        (carrier,) = (field for field in fields if field.run_slots)
+        name = carrier.name
+        struct = msgspec.defstruct(
+            f"Run{index}",
+            [slot for field in fields for slot in field.run_slots or field.slots],
+            tag=-1 - index,
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
+        out = [part for field in fields for part in field.out]
+        out[out.index("p.body")] = f"[x.{name}.body for x in run]"
+        self._run_to_tuple[message_class] = eval(
+            f"lambda run, m: ({-1 - index}, {', '.join(out)})", scope
+        )
+        arguments = ", ".join(field.run_back or field.back for field in fields)
+        self._arrived[struct] = eval(
+            f"lambda s: ({layer}, (m := make({arguments})),"
+            f" publications_of(m.{name}, s.{name}_body))",
+            {**scope, "publications_of": publications_of, "first_of": _first_of},
+        )
 
     def _tuple_of(self, message: Message) -> tuple[Any, ...]:
         return self._to_tuple[type(message)](message)
@@ -214,20 +240,27 @@ class _Field:
     """How one declared field looks on the wire, and the code that moves it."""
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
-        self.publications = ""  # expression for the publications it carries
+        self.name = name
+        self.publications = ""  # the publications it carries, as items of a list
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
+        # Instead, where messages travel as one: the first of them.
+        self.run_slots: list[tuple[str, Any]] = []
+        self.run_back = ""
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
+            bodies = Annotated[list[body], Meta(min_length=2, max_length=LONGEST_RUN)]
+            self.run_slots = [*self.slots[:3], (b, bodies)]
+            self.run_back = f"Publication(first_of(s.{o}, s.{n}, s.{b}), s.{g}, s.{b}[0])"
             self.out = [
-                f"m.{name}.id >> 32",
-                f"m.{name}.id & {NUMBER_MASK}",
-                f"m.{name}.group",
-                f"m.{name}.body",
+                f"(p := m.{name}).id >> 32",
+                f"p.id & {NUMBER_MASK}",
+                "p.group",
+                "p.body",
             ]
             self.back = f"Publication(s.{o} << 32 | s.{n}, s.{g}, s.{b})"
-            self.publications = f"[m.{name}]"
+            self.publications = f"m.{name}"
         elif kind is MessageId:
             o, n = f"{name}_origin", f"{name}_number"
             self.slots = [(o, _Node), (n, _Number)]
@@ -237,19 +270,19 @@ class _Field:
             self.slots = [(name, Raw)]
             self.out = [f"codec._tuple_of(m.{name})"]
             self.back = f"codec._message_of(s.{name})"
-            self.publications = f"codec._publications_of(m.{name})"
+            self.publications = f"*codec._publications_of(m.{name})"
             self.clocks = f"codec._clocks_of(m.{name})"
         elif get_origin(kind) is list and get_args(kind)[0] is Message:
             self.slots = [(name, list[Raw])]
             self.out = [f"[codec._tuple_of(x) for x in m.{name}]"]
             self.back = f"[codec._message_of(x) for x in s.{name}]"
-            self.publications = f"[p for x in m.{name} for p in codec._publications_of(x)]"
+            self.publications = f"*(p for x in m.{name} for p in codec._publications_of(x))"
             self.clocks = f"[c for x in m.{name} for c in codec._clocks_of(x)]"
         elif get_origin(kind) is list and get_args(kind)[0] is Publication:
             self.slots = [(name, list[tuple[_Node, _Number, _Node, body]])]
             self.out = [f"[(p.id >> 32, p.id & {NUMBER_MASK}, p.group, p.body) for p in m.{name}]"]
             self.back = f"[Publication(o << 32 | n, g, b) for o, n, g, b in s.{name}]"
-            self.publications = f"m.{name}"
+            self.publications = f"*m.{name}"
         elif kind == _CLOCK:
             self.slots = [(name, _checked(kind) | bytes)]
             self.out = [f"packed_clock(m.{name})"]
@@ -265,6 +298,20 @@ class _Field:
                 self.nodes = f"[m.{name}]"
             elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
                 self.nodes = f"m.{name}"
+
+
+def _union(structs: list[type]) -> Any:
+    union: Any = structs[0] if structs else Raw
+    for struct in structs[1:]:
+        union = union | struct
+    return union
+
+
+def _first_of(origin: int, number: int, bodies: list[bytes]) -> int:
+    """The id of the first of many publications; raises ValueError if there are not so many."""
+    if number + len(bodies) - 1 > NUMBER_MASK:
+        raise ValueError("numbers beyond the last one")
+    return origin << 32 | number
 
 
 def _checked(kind: Any) -> Any:

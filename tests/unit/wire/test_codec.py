@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from causalcast.core import GroupId, Message, MessageId, NodeId, Publication, Wire, message_id
+from causalcast.core.ids import NUMBER_MASK
+from causalcast.core.message import LONGEST_RUN, SHORT_BODY
 from causalcast.core.message import Wire as WireType
 from causalcast.errors import WireError
-from causalcast.parts.reliable_sending import Accepted
+from causalcast.parts.reliable_sending import Accepted, Have
 from causalcast.parts.stamped_broadcast import Stamped
 from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
@@ -17,7 +19,8 @@ from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec
-from causalcast.wire.framing import LENGTH_BYTES, frame, frame_all
+from causalcast.wire.framing import LENGTH_BYTES, MOST_TOGETHER, frame, frame_all
+from causalcast.wire.runs import in_runs, one_by_one
 
 CODEC = Codec([[], [], SPEC.messages])
 
@@ -183,9 +186,11 @@ def test_messages_that_share_a_frame_are_those_that_were_sent() -> None:
         [together(*bodies[:3]), together(*bodies[3:4]), *map(memoryview, bodies[4:])]
     )
     assert error is None
-    assert [layer for layer, _ in found] == [2] * 5
-    assert [repr(message) for _, message in found] == [repr(message) for message in messages]
-    assert [bytes(one) for one in codec.split([together(*bodies)])] == bodies
+    assert [layer for layer, _, _ in found] == [2] * 5
+    assert [repr(message) for _, message, _ in found] == [repr(message) for message in messages]
+    assert [[p.id for p in carried] for _, _, carried in found] == [
+        [message.publication.id] for message in messages
+    ]
 
 
 @pytest.mark.parametrize("bad", [b"", b"\xc1", bytes([0xDD, 0, 0, 0, 1, 0x90]), bytes([0xDD])])
@@ -202,8 +207,71 @@ def test_nonsense_inside_a_shared_frame_voids_it() -> None:
     (body,) = (codec.encode(message) for message in some_stamped(1))
     found, error = codec.decode_all([together(body, b"\x91\x7f", body)])
     assert (found, type(error)) == ([], WireError)
+
+
+def a_run(count: int, needs: dict[NodeId, int], first: int = 7) -> list[Stamped]:
+    return [
+        Stamped(Publication(message_id(NodeId(3), first + i), GroupId(1), b"%d" % i), dict(needs))
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("needs", [{}, {NodeId(1): 5}, {NodeId(node): 9 for node in range(40)}])
+def test_messages_that_continue_one_another_travel_as_one(needs: dict[NodeId, int]) -> None:
+    codec = Codec([[], [], SPEC.messages])
+    run = a_run(LONGEST_RUN, needs)
+    assert in_runs([*run]) == [run]
+    data = codec.encode_run([*run])
+    assert len(data) < sum(len(codec.encode(message)) for message in run) / 2
+    found, error = codec.decode_all([memoryview(data), together(data, codec.encode(run[0]))])
+    assert error is None
+    assert [len(carried) for _, _, carried in found] == [len(run), len(run), 1]
+    apart = [one for some in found for one in one_by_one(some)]
+    assert [repr(message) for _, message, _ in apart] == [repr(m) for m in (*run, *run, run[0])]
+    assert all(codec.publications(message) == list(carried) for _, message, carried in apart)
+    assert {layer for layer, _, _ in apart} == {2}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Stamped(Publication(message_id(NodeId(3), 9), GroupId(1), b""), {}),
+        Stamped(Publication(message_id(NodeId(4), 8), GroupId(1), b""), {}),
+        Stamped(Publication(message_id(NodeId(3), 8), GroupId(2), b""), {}),
+        Stamped(Publication(message_id(NodeId(3), 8), GroupId(1), b""), {NodeId(1): 1}),
+        Stamped(Publication(message_id(NodeId(3), 8), GroupId(1), bytes(SHORT_BODY + 1)), {}),
+        Have({}, [], False, False),
+    ],
+)
+def test_what_differs_in_more_does_not_continue(other: Message) -> None:
+    (first,) = a_run(1, {})
+    assert in_runs([first, other, first]) == [[first], [other], [first]]
+
+
+def test_runs_end() -> None:
+    messages = a_run(2 * LONGEST_RUN + 1, {})
+    runs = in_runs([*messages])
+    assert [len(run) for run in runs] == [LONGEST_RUN, LONGEST_RUN, 1]
+    assert [message for run in runs for message in run] == messages
+
+
+def test_a_run_is_no_message_inside_others_and_ends_before_the_last_number() -> None:
+    codec = Codec([[], [], SPEC.messages])
+    data = codec.encode_run([*a_run(2, {})])
     with pytest.raises(WireError):
-        codec.split([together(body, b"\xc1")])
+        codec.decode(data)
+    too_long = codec.encode_run([*a_run(LONGEST_RUN + 1, {})])
+    beyond = codec.encode_run([*a_run(2, {}, first=NUMBER_MASK)])
+    for bad in (too_long, beyond):
+        assert isinstance(codec.decode_all([memoryview(bad)])[1], WireError)
+
+
+def test_a_shared_frame_that_is_too_large_is_refused() -> None:
+    codec = Codec([[], [], SPEC.messages])
+    data = codec.encode_run([*a_run(2, {})])
+    fits = (MOST_TOGETHER - 5) // len(data)
+    assert codec.decode_all([together(*[data] * fits)])[1] is None
+    assert isinstance(codec.decode_all([together(*[data] * (fits + 1))])[1], WireError)
 
 
 def test_a_frame_of_frames_is_refused() -> None:

@@ -27,6 +27,7 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
 from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.links.introductions import Introduced
+from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
 from causalcast.runtime.security.identity import JOIN, Passport
 from causalcast.runtime.security.tls import Tls, objection_to
 from causalcast.wire.framing import FrameReader, frame, frame_all
@@ -84,8 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self._links = links
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(LIMIT)
-        self.messages_out: list[bytes] = []  # of this turn, behind the frames
-        self._frames_out: list[bytes] = []
+        self.outlet = Outlet(link, self.flush)
+        self._frames_out: list[bytes] = []  # before the outlet's messages
         self._rests = False
         self._rests_until = 0.0
         self._patience: asyncio.TimerHandle | None = None
@@ -135,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         self._links.lost(self, "closed" if exc is None else "broken")
 
     def pause_writing(self) -> None:
-        self._links.congested[self] = None
+        self._links.outlets.congested[self.outlet] = None
 
     def resume_writing(self) -> None:
         self._links.no_longer_congested(self)
@@ -144,19 +145,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Let the bytes of a frame leave at the end of this turn, behind what was sent before."""
-        self._links.to_flush.append(self)
-        if self.messages_out:
-            self._frames_out.append(frame_all(self.messages_out))
-            self.messages_out = []
+        outlets = self._links.outlets
+        if not self.outlet.is_planned:
+            outlets.plan(self.outlet)
+        self._frame_messages()
         self._frames_out.append(data)
-        self._links.queued_bytes += len(data)
+        outlets.queued_bytes += len(data)
+
+    def _frame_messages(self) -> None:
+        messages = self._links.outlets.take(self.outlet)
+        if messages:
+            self._frames_out.append(frame_all(messages))
 
     def flush(self) -> None:
         """Hand what leaves in this turn to the socket, in one write."""
+        self._frame_messages()
         frames, self._frames_out = self._frames_out, []
-        if self.messages_out:
-            frames.append(frame_all(self.messages_out))
-            self.messages_out = []
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
@@ -256,6 +260,7 @@ class TcpLinks:
         book: AddressBook,
         events: LinkEvents,
         max_frame: int,
+        encode_run: EncodeRun,
         send_buffer: int = DEFAULT_SEND_BUFFER,
         tls: Tls | None = None,
         control_per_second: int = 1000,
@@ -269,10 +274,8 @@ class TcpLinks:
         self.events = events
         self.max_frame = max_frame
         self.send_buffer = send_buffer
-        self.to_flush: list[Connection] = []
-        self.queued_bytes = 0  # written in this turn, on all links
+        self.outlets = Outlets(encode_run)
         self._to_hang_up: list[Connection] = []
-        self.congested: dict[Connection, None] = {}
         self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
         self.greeting = greeting
@@ -306,12 +309,7 @@ class TcpLinks:
 
     def send(self, to: NodeId, data: bytes, link: LinkId) -> bool:
         """Let a message leave, dialling where `link` allows it; False if it never will."""
-        connection = self._current.get(to)
-        if connection is not None and (link == ANY_LINK or link == connection.link):
-            if not connection.messages_out:
-                self.to_flush.append(connection)
-            connection.messages_out.append(data)
-            self.queued_bytes += len(data)
+        if self.outlets.put_encoded(to, data, link):
             return True
         if link != ANY_LINK:
             self.counts["send_on_lost_link"] += 1
@@ -338,20 +336,18 @@ class TcpLinks:
         dial = self._dials.pop(to, None)
         if dial is not None:
             self._abandon(dial)
-        connection = self._current.pop(to, None)
+        connection = self._current.get(to)
         if connection is not None:
-            connection.current = False
+            self._is_no_longer_current(connection)
             self._to_hang_up.append(connection)
 
     def flush(self) -> None:
         """Write out what this turn left, one write per link, and hang up where that was asked."""
-        if self.to_flush:
-            connections, self.to_flush = self.to_flush, []
-            for connection in connections:
-                connection.flush()
-            if self.queued_bytes > self.send_buffer:
-                self.events.relieved()
-            self.queued_bytes = 0
+        outlets = self.outlets
+        outlets.flush()
+        if outlets.queued_bytes > self.send_buffer:
+            self.events.relieved()
+        outlets.queued_bytes = 0
         if self._to_hang_up:
             connections, self._to_hang_up = self._to_hang_up, []
             for connection in connections:
@@ -366,10 +362,6 @@ class TcpLinks:
     def busy_peers(self) -> dict[NodeId, None]:
         """Whose socket has not taken all that was written to it."""
         return {peer: None for peer, link in self._current.items() if link.is_busy()}
-
-    def is_congested(self) -> bool:
-        """Whether more was written than a link can take at once."""
-        return bool(self.congested) or self.queued_bytes > self.send_buffer
 
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
@@ -581,12 +573,15 @@ class TcpLinks:
         connection.speak()
         self.strangers.leave(connection)
         connection.peer_start = greeting.start
-        before = self._current.pop(peer, None)
+        before = self._current.get(peer)
         if before is not None:
+            self._is_no_longer_current(before)
             before.abort()
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        connection.outlet.link = connection.link
+        self.outlets.of_peer[peer] = connection.outlet
         if not self.reads:
             connection.read_on()
         log.info("link to node %s is up", peer)
@@ -596,6 +591,11 @@ class TcpLinks:
         if connection.current:
             self._crossed.discard(peer)
 
+    def _is_no_longer_current(self, connection: Connection) -> None:
+        connection.current = False
+        del self._current[connection.peer]
+        del self.outlets.of_peer[connection.peer]
+
     def lost(self, connection: Connection, reason: str) -> None:
         """A connection ended, by whomever."""
         self._connections.pop(connection, None)
@@ -604,8 +604,7 @@ class TcpLinks:
         peer = connection.peer
         dial = self._dials.get(peer)
         if self._current.get(peer) is connection:
-            del self._current[peer]
-            connection.current = False
+            self._is_no_longer_current(connection)
             log.info("link to node %s %s", peer, reason)
             self.events.link_lost(peer, connection.link, reason)
         elif dial is not None and dial.connection is connection and not self._crossed_by(dial):
@@ -665,7 +664,8 @@ class TcpLinks:
 
     def no_longer_congested(self, connection: Connection) -> None:
         """A connection has room again, or is gone."""
-        if self.congested.pop(connection, 0) is None and not self.congested:
+        congested = self.outlets.congested
+        if congested.pop(connection.outlet, 0) is None and not congested:
             self.events.relieved()
 
 

@@ -45,7 +45,7 @@ class Admission:
         self._looks_at_publishers = rights.limits_publishers()
         self._greatest: dict[int, int] = {}  # number seen, by origin
 
-    def check(self, publications: list[Publication]) -> None:
+    def check(self, publications: tuple[Publication, ...]) -> None:
         """Raise Rejected for one that cannot be true."""
         for publication in publications:
             origin = publication.id >> NUMBER_BITS
@@ -65,6 +65,18 @@ class Admission:
                 self._check_signature(self._signatures, publication)
             if number > greatest:
                 self._greatest[origin] = number
+
+    def check_run(self, publications: tuple[Publication, ...]) -> None:
+        """The same for publications that follow one another: the first says who, the last how
+        far."""
+        first, last = publications[0], publications[-1]
+        origin = first.id >> NUMBER_BITS
+        is_next = first.id & NUMBER_MASK == self._greatest.get(origin, 0) + 1
+        if not is_next or origin == self._me or self._signatures is not None:
+            self.check(publications)
+        else:
+            self.check((first,))
+            self._greatest[origin] = last.id & NUMBER_MASK
 
     def check_members(self, sender: NodeId, message: Message) -> None:
         """Raise Rejected for a membership that its sender has no right to."""

@@ -223,8 +223,8 @@ class Journal:
         self._idle = asyncio.Event()
         self._idle.set()
         self._handed_over: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._worker.start()
 
     @property
     def size(self) -> int:
@@ -274,7 +274,7 @@ class Journal:
     def close(self) -> None:
         """Stop the thread, after what it is doing, and let go of the file."""
         self._handed_over.put(None)
-        self._thread.join()
+        self._worker.join()
         self._file.close()
 
     def _work(self) -> None:
@@ -302,6 +302,9 @@ class Journal:
             if job.places is not None:
                 self._file.read_replaced()
             job.on_replaced(job.places)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
         if self._running is None:
             self._idle.set()
 

@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from causalcast.errors import JournalError
 
 MAGIC: Final = b"CCJRNL2\n"
@@ -34,8 +36,7 @@ _ENTRY: Final = struct.Struct(">II")
 _LIMIT: Final = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where the bytes of one entry stand in the file."""
 
     offset: int

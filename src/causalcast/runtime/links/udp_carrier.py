@@ -23,7 +23,13 @@ from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
 from causalcast.runtime.links.doorway import Guest, Strangers
 from causalcast.runtime.links.sealing import Cookies, Exchange, Membership, SessionKeys
-from causalcast.runtime.links.udp_session import Place, UdpTransport, microseconds
+from causalcast.runtime.links.udp_session import (
+    LARGEST_DATAGRAM,
+    USUAL_DATAGRAM,
+    Place,
+    UdpTransport,
+    microseconds,
+)
 from causalcast.wire import sealed_datagram as wire
 
 DATAGRAMS_PER_TURN: Final = 16  # then they are acknowledged, so that the other end goes on
@@ -43,6 +49,7 @@ class UdpCarrier:
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
         self._leaving = False
+        self.largest_datagram = USUAL_DATAGRAM
         self._accept: Callable[[UdpTransport], None] | None = None
         self._sessions: dict[int, UdpTransport] = {}  # by our own number
         self._by_call: dict[bytes, UdpTransport] = {}  # those we were called for, not proven yet
@@ -68,6 +75,8 @@ class UdpCarrier:
             bound.close()
             raise
         self._socket = bound
+        fits = bound.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 64
+        self.largest_datagram = max(USUAL_DATAGRAM, min(fits, LARGEST_DATAGRAM))
         self._loop.add_reader(bound, self._read)
 
     async def connect(

@@ -27,11 +27,13 @@ log = logging.getLogger(__name__)
 
 FEW: Final = 2  # datagrams under way; while there are more, only full ones join them
 BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
-LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
+# Where the way takes it, as loopback does: as much as dozens of them fit into a socket's buffer.
+LARGEST_DATAGRAM: Final = 60 << 10
+USUAL_DATAGRAM: Final = 16 << 10  # there, if the buffer is a small one
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
 MOST_FLYING: Final = 2 << 20  # bytes of a session under way, in as many datagrams as that is
 MOST_UNREAD: Final = 2 << 20  # bytes while the node reads more slowly; then there is no more room
-MOST_KEPT: Final = MOST_UNREAD + MOST_FLYING + (1 << 19)  # with what had been told to have room
+MOST_KEPT: Final = MOST_UNREAD + MOST_FLYING + (1 << 20)  # with what had been told to have room
 MOST_TOGETHER: Final = 16  # pieces that are handed over at once
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
@@ -63,6 +65,7 @@ class Carrying(Protocol):
     """What a session asks of whoever has the socket."""
 
     counts: Counter[str]
+    largest_datagram: int
 
     def transmit(self, data: bytes, place: Place) -> None:
         """Let a datagram leave."""
@@ -254,7 +257,7 @@ class UdpTransport(asyncio.Transport):
     # Sending
 
     def _look_at_the_way(self) -> None:
-        self._piece = _piece_towards(self._place)
+        self._piece = _piece_towards(self._place, self._carrier.largest_datagram)
         self._layer.send_window.widest = min(OPTIONS.window, MOST_FLYING // self._piece)
         self._largest = max(self._largest, self._piece)
         self._make_room()
@@ -405,10 +408,9 @@ def microseconds(loop: asyncio.AbstractEventLoop) -> int:
     return int(loop.time() * SECOND) + 1
 
 
-def _piece_towards(place: Place) -> int:
+def _piece_towards(place: Place, most: int) -> int:
     """How much of the stream fits into one datagram on the way there."""
     is_six = ":" in place[0]
-    most = LARGEST_DATAGRAM
     try:
         with socket.socket(
             socket.AF_INET6 if is_six else socket.AF_INET, socket.SOCK_DGRAM

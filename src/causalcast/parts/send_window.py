@@ -4,11 +4,13 @@ Loss says little of a way that loses a share of all datagrams at random: fewer u
 the same share and only cost time. So the window follows a model of the way, after Cardwell and
 others, *BBR: Congestion-Based Congestion Control*, 2016: the best rate at which datagrams arrived
 of late, times the shortest round trip, is what the way holds. Twice that keeps it full while losses
-are repaired, and shows when it carries more. It stays fair: at a bottleneck no more than about one
-such content waits in a queue, and who takes the queue's room from others gets no higher rate, so no
-wider window. Where more than a sixth of a round is lost, the window shrinks all the same: a queue
-that short says it no other way. Once in ten seconds it is half as wide for two rounds, so that
-queues drain and the shortest round trip is seen anew.
+are repaired, and shows when it carries more. Where more than a sixth of a round is lost, the window
+shrinks all the same: a queue that short says it no other way. Once in ten seconds it is half as
+wide for two rounds, so that queues drain and the shortest round trip is seen anew.
+
+It is not fair between flows that meet at a bottleneck, as the first BBR was not: who comes later
+sees a round trip that others' queues have drawn out, and takes more; where the queue is short, who
+came first keeps it full, and a newcomer may get nothing.
 """
 
 from typing import Final, final

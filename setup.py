@@ -49,6 +49,7 @@ def modules_to_compile() -> list[str]:
 if os.environ.get("CAUSALCAST_COMPILE") == "1":
     from mypyc.build import mypycify
 
-    setup(ext_modules=mypycify(modules_to_compile(), opt_level="3"))
+    level = os.environ.get("CAUSALCAST_OPTIMIZE", "3")  # of the C compiler; 0 is soon done
+    setup(ext_modules=mypycify(modules_to_compile(), opt_level=level, debug_level="0"))
 else:
     setup()

@@ -1,25 +1,29 @@
 """Our UDP transport beside our TCP one: bytes per second and round trips, without loss and with.
 
     python benchmarks/carriers.py [--loss 0 1 5] [--seconds 3] [--rounds 3]
+        [--way loopback|ethernet|distant] [--transports udp tcp tcp-cubic tcp-bbr] [--uvloop]
 
-Two processes on loopback. Loss happens in the kernel, at both receiving sockets, by a filter that
-throws a share of all packets away (classic BPF with the kernel's random numbers): TCP and UDP lose
-alike, the kernel's TCP in packets of up to 64 KiB, ours in datagrams of 16 KiB. Each round measures
-every pair of transport and loss once, in turn, so that a busy machine slows all of them alike. One
-process writes frames as fast as the transport takes them; then frames go to and fro one by one.
+Two processes; `lossy_ways.py` says how they reach each other and where packets are lost. On
+loopback the kernel's TCP loses packets of up to 64 KiB, ours datagrams of 60 KiB; on the other ways
+both lose packets of up to 1,500 bytes. `tcp` has the congestion control this machine is set to,
+`tcp-NAME` that one. Each round measures every pair of transport and loss once, in turn, so that a
+busy machine slows all of them alike. One process writes frames as fast as the transport takes them;
+then frames go to and fro one by one.
 """
 
 import argparse
 import asyncio
-import ctypes
 import multiprocessing
 import os
 import socket
 import statistics
-import struct
 import sys
 import time
+from collections.abc import Coroutine
 from multiprocessing.connection import Connection
+from typing import Any, cast
+
+from lossy_ways import WAYS, Way, make_way
 
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
@@ -30,8 +34,7 @@ from causalcast.wire.framing import FrameReader, frame
 
 FRAME_BYTES = 64
 FRAMES_PER_WRITE = 64  # what a busy link writes in one turn
-ATTACH_FILTER = 26  # SO_ATTACH_FILTER of Linux
-RANDOM_NUMBER = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
+Result = tuple[float, float, float]
 
 
 class Stream(asyncio.BufferedProtocol):
@@ -51,9 +54,8 @@ class Stream(asyncio.BufferedProtocol):
         return False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=1 << 20)
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
+        self.transport.set_write_buffer_limits(high=1 << 20)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()
@@ -80,10 +82,18 @@ class Stream(asyncio.BufferedProtocol):
 
 
 def carrier_of(name: str) -> Carrier:
-    return TcpCarrier() if name == "tcp" else UdpCarrier(ClusterKey(b"benchmark" * 4))
+    return UdpCarrier(ClusterKey(b"benchmark" * 4)) if name == "udp" else TcpCarrier()
 
 
-def serve(name: str, loss: float, pipe: Connection) -> None:
+def choose_congestion(name: str, stream: Stream) -> None:
+    """Let the kernel's TCP have the congestion control that the transport's name asks for."""
+    _, _, congestion = name.partition("-")
+    if congestion:
+        tcp: socket.socket = stream.transport.get_extra_info("socket")
+        tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+
+
+def serve(name: str, way: Way, loss: float, pipe: Connection, uvloop: bool) -> None:
     """The receiving process: tells its port, then how many frames came in which time."""
 
     async def run() -> None:
@@ -96,12 +106,13 @@ def serve(name: str, loss: float, pipe: Connection) -> None:
         port = 20_000 + os.getpid() % 10_000
         carrier = carrier_of(name)
         listener = carrier.doorway(Strangers(), accept, lambda: None, print)
-        await listener.bind(Address("127.0.0.1", port))
+        await listener.bind(Address(way.hosts[1], port))
         listener.open()
         pipe.send(port)
         while not streams or not streams[0].frames:
             await asyncio.sleep(0.001)
-        lose(socket_of(carrier, streams[0]), loss)
+        choose_congestion(name, streams[0])
+        way.lose(socket_of(carrier, streams[0]), loss)
         used = time.process_time()
         while not pipe.poll():
             await asyncio.sleep(0.01)
@@ -111,26 +122,25 @@ def serve(name: str, loss: float, pipe: Connection) -> None:
             await asyncio.sleep(0.01)
         listener.close()
 
-    asyncio.run(run())
+    way.enter(1)
+    run_loop(run(), uvloop)
 
 
-def measure(name: str, loss: float, seconds: float) -> tuple[float, float, float]:
-    """Frames per second that arrived, microseconds of CPU per frame at both ends together, and the
-    median round trip in microseconds."""
-    here, there = multiprocessing.Pipe()
-    server = multiprocessing.Process(target=serve, args=(name, loss, there), daemon=True)
-    server.start()
-    port: int = here.recv()
+def write(
+    name: str, way: Way, loss: float, seconds: float, port: int, pipe: Connection, uvloop: bool
+) -> None:
+    """The sending process: tells what `measure` returns."""
 
-    async def run() -> tuple[float, float, float]:
+    async def run() -> Result:
         carrier = carrier_of(name)
         if isinstance(carrier, UdpCarrier):
-            await carrier.bind("127.0.0.1", port + 10_000)
+            await carrier.bind(way.hosts[0], port + 10_000)
         stream = Stream()
-        await carrier.connect(lambda: stream, "127.0.0.1", port, None)
+        await carrier.connect(lambda: stream, way.hosts[1], port, None)
+        choose_congestion(name, stream)
         stream.transport.write(frame(bytes(FRAME_BYTES)))
         await asyncio.sleep(0.1)
-        lose(socket_of(carrier, stream), loss)
+        way.lose(socket_of(carrier, stream), loss)
         block = frame(bytes(FRAME_BYTES)) * FRAMES_PER_WRITE
         began, used = time.monotonic(), time.process_time()
         while time.monotonic() - began < seconds:
@@ -138,19 +148,50 @@ def measure(name: str, loss: float, seconds: float) -> tuple[float, float, float
             stream.transport.write(block)
             await asyncio.sleep(0)
         took, used = time.monotonic() - began, time.process_time() - used
-        here.send("count")
-        while not here.poll():
+        pipe.send("count")
+        while not pipe.poll():
             await asyncio.sleep(0.001)
-        arrived, used_there = here.recv()
+        arrived, used_there = pipe.recv()
         times = await round_trips(stream, seconds)
         stream.transport.abort()
         return arrived / took, (used + used_there) / arrived * 1e6, times
 
-    result = asyncio.run(run())
-    here.send("stop")
-    server.join(5)
-    server.kill()
+    way.enter(0)
+    pipe.send(run_loop(run(), uvloop))
+
+
+def measure(name: str, way: Way, loss: float, seconds: float, uvloop: bool) -> Result:
+    """Frames per second that arrived, microseconds of CPU per frame at both ends together, and the
+    median round trip in microseconds."""
+    to_server, server_pipe = multiprocessing.Pipe()
+    to_client, client_pipe = multiprocessing.Pipe()
+    server = multiprocessing.Process(
+        target=serve, args=(name, way, loss, server_pipe, uvloop), daemon=True
+    )
+    server.start()
+    port: int = to_server.recv()
+    client = multiprocessing.Process(
+        target=write, args=(name, way, loss, seconds, port, client_pipe, uvloop), daemon=True
+    )
+    client.start()
+    to_server.send(to_client.recv())  # it wants the frames to be counted
+    to_client.send(to_server.recv())
+    result: Result = to_client.recv()
+    to_server.send("stop")
+    for process in (server, client):
+        process.join(5)
+        process.kill()
     return result
+
+
+def run_loop(story: Coroutine[Any, Any, Any], uvloop: bool) -> Any:
+    """Run on asyncio's own loop, or on uvloop's."""
+    if not uvloop:
+        return asyncio.run(story)
+    import uvloop as other  # only who asks for it needs it
+
+    with asyncio.Runner(loop_factory=other.new_event_loop) as runner:
+        return runner.run(story)
 
 
 async def round_trips(stream: Stream, seconds: float) -> float:
@@ -170,23 +211,6 @@ async def round_trips(stream: Stream, seconds: float) -> float:
     return statistics.median(times) * 1e6
 
 
-def lose(receiver: socket.socket, percent: float) -> None:
-    """Let the kernel throw so many of a hundred packets away before this socket gets them."""
-    if not percent:
-        return
-    threshold = int(percent / 100 * (1 << 32))
-    program = [
-        (0x20, 0, 0, RANDOM_NUMBER),  # load a random word
-        (0x35, 0, 1, threshold),  # at least the threshold?
-        (0x06, 0, 0, 0xFFFFFFFF),  # keep it
-        (0x06, 0, 0, 0),  # throw it away
-    ]
-    code = b"".join(struct.pack("HBBI", *one) for one in program)
-    buffer = ctypes.create_string_buffer(code)
-    filters = struct.pack("HP", len(program), ctypes.addressof(buffer))
-    receiver.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, filters)
-
-
 def socket_of(carrier: Carrier, stream: Stream) -> socket.socket:
     """Where the packets of a stream come in."""
     if isinstance(carrier, UdpCarrier):
@@ -201,12 +225,21 @@ def main() -> int:
     parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 1.0, 5.0], metavar="%")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--way", choices=WAYS, default="loopback")
+    parser.add_argument("--delay", type=float, default=5.0, metavar="MS", help="distant: each way")
+    parser.add_argument("--transports", nargs="+", default=["tcp", "udp"], metavar="NAME")
+    parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
-    found: dict[tuple[float, str], list[tuple[float, float, float]]] = {}
+    found: dict[tuple[float, str], list[Result]] = {}
     for _ in range(options.rounds):
         for loss in options.loss:
-            for name in ("tcp", "udp"):
-                found.setdefault((loss, name), []).append(measure(name, loss, options.seconds))
+            for name in options.transports:
+                way = make_way(options.way, options.delay)
+                try:
+                    result = measure(name, way, loss, options.seconds, options.uvloop)
+                finally:
+                    way.close()
+                found.setdefault((loss, name), []).append(result)
     print("| loss | transport | frames of 64 bytes per second | CPU per frame, µs | p50, µs |")
     print("| --- | --- | --- | --- | --- |")
     for (loss, name), results in found.items():
@@ -215,7 +248,7 @@ def main() -> int:
         trip = statistics.median(trip for _, _, trip in results)
         spread = f"{rates[0]:,.0f}..{rates[-1]:,.0f}"
         rate = f"{statistics.median(rates):,.0f} ({spread})"
-        print(f"| {loss:g} % | {name} | {rate} | {used:.2f} | {trip:.0f} |")
+        print(f"| {loss:g} % | {name} | {rate} | {used:.2f} | {trip:,.0f} |")
     return 0
 
 

@@ -22,12 +22,13 @@ with atheris.instrument_imports(include=["causalcast"]):
     from causalcast.parts import point_to_point as ptp
     from causalcast.parts.member_multicast import MOST_HELD, MemberMulticast
     from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
+    from causalcast.runtime.links import udp_session
     from causalcast.runtime.links.sealing import ClusterKey, Exchange, Sealer
     from causalcast.runtime.links.udp_carrier import MOST_UNPROVEN, UdpCarrier
     from causalcast.wire import datagram as plain
     from causalcast.wire import member_message
 
-FIELDS = struct.Struct("!BIBIBIQI")
+FIELDS = struct.Struct("!BIBIBIQIH")
 PLACE = ("127.0.0.1", 9)
 MOST_BUFFERED = 4 << 20
 
@@ -110,7 +111,7 @@ class Target:
     def _to_carrier(self, data: bytes) -> None:
         for form in (data, self.sealer.seal(self.session.session, data)):
             with contextlib.suppress(WireError):
-                self.carrier._take(memoryview(form), PLACE)
+                self.carrier._take(memoryview(form), PLACE, udp_session.microseconds(self.loop))
         for touched in list(self.carrier._touched):
             touched.after_reading()
         self.carrier._touched.clear()

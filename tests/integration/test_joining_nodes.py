@@ -16,14 +16,17 @@ from causalcast.runtime.node_config import NodeConfig
 from causalcast.trace.gather import gather
 
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
-BOTH = pytest.mark.parametrize("protocol", ["cptcast", "prc_broadcast"])
+BOTH = pytest.mark.parametrize(
+    ("protocol", "transport"), [("cptcast", "tcp"), ("prc_broadcast", "tcp"), ("cptcast", "udp")]
+)
 
 
 class Comers:
     """Nodes that know nothing but the address of a contact."""
 
-    def __init__(self, folder: Path, protocol: str) -> None:
+    def __init__(self, folder: Path, protocol: str, transport: str = "tcp") -> None:
         self.folder = folder
+        self.transport = transport
         self.protocol = protocol
         self.nodes: dict[int, Node] = {}
         self.proxies: CutProxies | None = None
@@ -37,6 +40,7 @@ class Comers:
             id = {identity or node}
             listen = "127.0.0.1:{port}"
             advertise = "127.0.0.1:{advertised}"
+            transport = "{self.transport}"
             [cluster]
             name = "test"
             {contact}
@@ -115,9 +119,11 @@ def broken_promises(comers: Comers) -> list[object]:
 
 
 @BOTH
-def test_nodes_join_through_a_contact_and_leave(tmp_path: Path, protocol: str) -> None:
+def test_nodes_join_through_a_contact_and_leave(
+    tmp_path: Path, protocol: str, transport: str
+) -> None:
     """Six come one after the other; one comes in the middle of the traffic, one leaves in it."""
-    comers = Comers(tmp_path, protocol)
+    comers = Comers(tmp_path, protocol, transport)
 
     async def story() -> None:
         for node in range(1, 7):
@@ -140,9 +146,12 @@ def test_nodes_join_through_a_contact_and_leave(tmp_path: Path, protocol: str) -
     assert broken_promises(comers) == []
 
 
-def test_halves_of_a_cut_network_find_together_with_nothing_missing(tmp_path: Path) -> None:
+@BOTH
+def test_halves_of_a_cut_network_find_together_with_nothing_missing(
+    tmp_path: Path, protocol: str
+) -> None:
     """Both sides go on publishing while cut off; once healed everybody has everything, in order."""
-    comers = Comers(tmp_path, "cptcast")
+    comers = Comers(tmp_path, protocol)
 
     async def story() -> None:
         comers.proxies = CutProxies()
@@ -231,10 +240,13 @@ def test_a_contact_of_another_protocol_is_no_way_in(
 
 @pytest.mark.slow
 @BOTH
-def test_killed_nodes_come_back_as_somebody_new(tmp_path: Path, protocol: str) -> None:
+def test_killed_nodes_come_back_as_somebody_new(
+    tmp_path: Path, protocol: str, transport: str
+) -> None:
     """Processes and SIGKILL in the middle of traffic; the survivors lose nothing."""
     cluster = LocalCluster(
-        tmp_path / "nodes", ClusterPlan(nodes=7, protocol=protocol, overlay="hyparview")
+        tmp_path / "nodes",
+        ClusterPlan(nodes=7, protocol=protocol, overlay="hyparview", transport=transport),
     )
 
     def publish(count: int) -> None:

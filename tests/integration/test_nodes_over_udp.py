@@ -10,6 +10,10 @@ import pytest
 from loopback_nodes import Neighbourhood, disorder, links, take, until
 from lossy_proxy import LossyProxies
 
+from causalcast.runtime.joining import WayIn
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.greeting import first_greeting
+from causalcast.runtime.links.introductions import greeting_at
 from causalcast.runtime.links.sealing import ClusterKey, Exchange
 from causalcast.runtime.links.udp_carrier import MOST_UNPROVEN, UdpCarrier
 from causalcast.runtime.node_config import NodeConfig
@@ -34,7 +38,7 @@ class Proxied(Neighbourhood):
 
 
 def carrier_of(node: object) -> UdpCarrier:
-    carrier = node._running().links._carrier  # type: ignore[attr-defined]
+    carrier = node._running().links.carrier  # type: ignore[attr-defined]
     assert isinstance(carrier, UdpCarrier)
     return carrier
 
@@ -202,6 +206,26 @@ def test_sessions_that_never_speak_are_few(tmp_path: Path) -> None:
                 carrier._answer(session, Exchange().public, ("127.0.0.1", 9))
             assert len(carrier._sessions) <= MOST_UNPROVEN
             assert carrier.counts["too_many_calls"] == 2 * MOST_UNPROVEN
+
+    asyncio.run(story())
+
+
+def test_a_newcomer_asks_as_often_as_it_likes(tmp_path: Path) -> None:
+    """It has nothing but an address and the name of the cluster; another name gets no answer."""
+
+    async def story() -> None:
+        neighbours = Neighbourhood(tmp_path, 1, overlay='kind = "full_mesh"', transport="udp")
+        stranger = first_greeting("", 0, 0, "", "", {})
+        async with neighbours.running():
+            contact = Address("127.0.0.1", neighbours.ports[1])
+            async with WayIn(contact, "udp", "test").carrier() as carrier:
+                for _ in range(2):
+                    theirs = await greeting_at(carrier, contact, stranger, 5, None)
+                    assert theirs.node == 1 and theirs.cluster == "test"
+                    await asyncio.sleep(0.05)  # the first conversation is over
+            async with WayIn(contact, "udp", "another").carrier() as carrier:
+                with pytest.raises(TimeoutError):
+                    await greeting_at(carrier, contact, stranger, 0.2, None)
 
     asyncio.run(story())
 

@@ -12,6 +12,7 @@ from loopback_nodes import Neighbourhood, links, take, until
 from causalcast import Node
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.carrier import TcpCarrier
 from causalcast.runtime.links.enrolment import ask, client_context, enrol
 from causalcast.runtime.links.greeting import Greeting
 from causalcast.runtime.links.introductions import greeting_at
@@ -227,19 +228,19 @@ def test_a_token_gives_one_identity_and_no_more(tmp_path: Path) -> None:
             contact = Address("127.0.0.1", town.ports[1])
             token = make_token(authority, 7, 9, timedelta(minutes=1))
             with pytest.raises(NodeError, match="no authority to give identities"):
-                await enrol(Address("127.0.0.1", town.ports[2]), token, home, 5)
-            assert (await ask(contact, token, 5)).cluster == "test"
-            node = await enrol(contact, token, home, 5)
+                await enrol(TcpCarrier(), Address("127.0.0.1", town.ports[2]), token, home, 5)
+            assert (await ask(TcpCarrier(), contact, token, 5)).cluster == "test"
+            node = await enrol(TcpCarrier(), contact, token, home, 5)
             identity = Identity.read(home(node))
             assert 7 <= node <= 9
             assert identity.passport.allows(node) and not identity.passport.allows(10)
             with pytest.raises(NodeError, match="this token was used before"):
-                await enrol(contact, token, again, 5)
+                await enrol(TcpCarrier(), contact, token, again, 5)
             assert not again(0).exists()
             assert trouble(one)["enrolled"] == 1 and trouble(one)["refused_tokens"] == 1
             lapsed = make_token(authority, 7, 9, timedelta(seconds=-1))
             with pytest.raises((OSError, NodeError)):
-                await enrol(contact, lapsed, again, 5)
+                await enrol(TcpCarrier(), contact, lapsed, again, 5)
             assert not again(0).exists()
             certificate, key = authority.make_ticket(7, 7, timedelta(minutes=1))
             ticket = Identity(
@@ -247,7 +248,7 @@ def test_a_token_gives_one_identity_and_no_more(tmp_path: Path) -> None:
             )
             # A token is no certificate of a node: whoever greets with it gets no link.
             mine = one._running().links.greeting
-            theirs = await greeting_at(contact, mine, 5, client_context(ticket))
+            theirs = await greeting_at(TcpCarrier(), contact, mine, 5, client_context(ticket))
             assert theirs.refusal and theirs.certificate == b"" and len(links(one)) == 1
 
     asyncio.run(story())

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from mutant_table import (
     FILES,
+    HERE,
     Caught,
     made_small,
     row_of_the_docs,
@@ -14,6 +15,7 @@ from mutant_table import (
 )
 
 from causalcast.errors import ConfigError
+from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.mutant import Mutant, Patch, find_mutant, mutants_of
 
 ALL = [(path, mutant) for path in FILES for mutant in mutants_of(path)]
@@ -36,11 +38,32 @@ def test_it_is_caught(path: Path, mutant: Mutant) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("grafted_not_owed", 15),
+        ("announcers_owe", 2),
+        ("control_overtakes", 1),
+        ("announced_flushed", 20),
+        ("eager_overtakes", 25),
+    ],
+)
+def test_bugs_of_the_queue_are_caught_in_the_pipeline_too(name: str, seed: int) -> None:
+    path = HERE / "cptcast.py"
+    mutant = find_mutant(path, name)
+    plan = Plan("cptcast", {**mutant.options, "order": "pipeline"})
+    assert not try_seed(plan, seed).problems
+    with mutant.planted():
+        assert try_seed(plan, seed).problems[0].property in mutant.breaks
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_its_counter_example_becomes_small(path: Path) -> None:
     """The first of each protocol; `make mutants` does it for all of them."""
     mutant = mutants_of(path)[0]
-    assert made_small(path, mutant, *seeds_of_the_docs(path.stem, mutant.name)).events <= 10
+    random, adversary = seeds_of_the_docs(path.stem, mutant.name)
+    assert made_small(path, mutant, random, adversary, patience_s=30).events <= 10
 
 
 def test_there_are_enough_and_every_mechanism_has_its_own() -> None:

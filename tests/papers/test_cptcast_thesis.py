@@ -406,6 +406,8 @@ def test_e18_a_node_with_history_is_never_adopted() -> None:
     story.all_from(0, 1)
     story.all_from(1, 0)
     assert not any(isinstance(m, Adopted) for m in story.under_way(0, 2))
+    story.all_from(0, 2)  # they greet
+    story.all_from(2, 0)
     story.do("publish 0 all")
     story.run.complete()
     assert story.delivered(2) in (["0.1"], ["0.1", "0.2", "0.3"])  # nothing, or everything
@@ -431,6 +433,10 @@ def test_e4_nothing_that_is_ordered_travels_on_an_unsafe_direction(order: str) -
     story = one_way_link(order)
     story.do("publish 0 all")
     story.all_from(0, 1)
+    story.do(f"expire 1 graft {0 << 32 | 1}")  # B gets the payload from A, before C brings it
+    story.all_from(1, 0)
+    story.all_from(0, 1)
+    assert story.delivered(1)[-1] == "0.1"
     story.do("publish 1 all")
     tokens = [m for m in story.under_way(1, 0) if isinstance(m, (Gossip, IHave, Skip))]
     assert not tokens

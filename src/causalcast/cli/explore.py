@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.trial import try_scenario
 from causalcast.trace.diagram import draw_run
 from causalcast.trace.schema import GUARANTEES
+
+EVERY_S = 30.0  # how often a line of progress is written
 
 
 def add_to(subparsers: Any) -> None:
@@ -55,6 +58,12 @@ def add_to(subparsers: Any) -> None:
         parser.add_argument(
             f"--{name}", type=int, default=0, metavar="N", help=f"at most N {name} in one run"
         )
+    parser.add_argument(
+        "--reduced",
+        action="store_true",
+        help="try steps of different nodes that commute in one order only: as good a proof with "
+        "fewer states, but a counter-example need not be the shortest; no faults but cuts",
+    )
     parser.add_argument("--most-states", type=int, default=10_000_000, metavar="N")
     parser.add_argument("--most-seconds", type=float, default=3600, metavar="S")
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
@@ -78,7 +87,12 @@ def run(options: argparse.Namespace) -> int:
             path = options.mutants or FOLDER / f"{Path(scenario.protocol_name).stem}.py"
             stack.enter_context(find_mutant(path, options.mutant).planted())
         explorer = Explorer(
-            scenario, limits, options.most_states, options.most_seconds, options.check
+            scenario,
+            limits,
+            options.most_states,
+            options.most_seconds,
+            options.check,
+            options.reduced,
         )
         with _counter(quiet=options.json) as progress:
             found = explorer.explore(progress)
@@ -93,8 +107,11 @@ def run(options: argparse.Namespace) -> int:
 @contextmanager
 def _counter(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """How many states there are so far; nobody knows how many there will be."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -104,6 +121,19 @@ def _counter(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
             progress.update(task, description=f"{states:,} states, {waiting:,} to be expanded")
 
         yield tell
+
+
+def _lines() -> Callable[[int, int], None]:
+    """A line now and then, where a counter cannot be shown."""
+    told = time.monotonic()
+
+    def tell(states: int, waiting: int) -> None:
+        nonlocal told
+        if time.monotonic() > told + EVERY_S:
+            told = time.monotonic()
+            print(f"{states:,} states, {waiting:,} to be expanded", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _facts(scenario: Scenario, found: Exploration) -> dict[str, Any]:

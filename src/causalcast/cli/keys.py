@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from causalcast.cli.way_in import add_way_in, way_in
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.joining import WayIn
 from causalcast.runtime.links.enrolment import enrol
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT
 from causalcast.runtime.security.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
@@ -36,7 +37,7 @@ def add_to(subparsers: Any) -> None:
     token.add_argument("--id", default=f"1-{NODE_LIMIT - 1}", help="who it may be (default: any)")
     token.add_argument("--minutes", type=_duration, default=60.0, help="how long it can be used")
     enrolled = commands.add_parser("enrol", help="get an identity with a token, at a running node")
-    enrolled.add_argument("contact", metavar="ADDRESS", help="of the node that has the authority")
+    add_way_in(enrolled, "of the node that has the authority")
     enrolled.add_argument("--token", required=True, help="of `causalcast keys token`")
     enrolled.add_argument("--out", type=Path, required=True, help="the folder of the identity")
     enrolled.add_argument("--json", action="store_true", help="print JSON")
@@ -97,16 +98,18 @@ def run_token(options: argparse.Namespace) -> int:
 
 def run_enrol(options: argparse.Namespace) -> int:
     """`causalcast keys enrol`: the key is made here and never leaves this machine."""
-    try:
-        contact = Address.parse(options.contact)
-    except ValueError as error:
-        raise ConfigError(f"expected {error}") from None
-    try:
-        asyncio.run(enrol(contact, options.token, lambda _: Path(options.out), DIAL_TIMEOUT))
-    except (OSError, TimeoutError) as error:
-        raise NodeError(f"nobody answers at {contact}: {error or 'no answer in time'}") from None
+    asyncio.run(_enrol(way_in(options), options.token, options.out))
     _tell_identity(options, Identity.read(options.out))
     return 0
+
+
+async def _enrol(way: WayIn, token: str, out: Path) -> None:
+    try:
+        async with way.carrier() as carrier:
+            await enrol(carrier, way.contact, token, lambda _: out, DIAL_TIMEOUT)
+    except (OSError, TimeoutError) as error:
+        reason = error or "no answer in time"
+        raise NodeError(f"nobody answers at {way.contact}: {reason}") from None
 
 
 def run_rotate(options: argparse.Namespace) -> int:

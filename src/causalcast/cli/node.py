@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from causalcast.cli.way_in import add_way_in, way_in
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.registry import find_protocol
 from causalcast.runtime.control_client import ControlClient
@@ -83,7 +84,7 @@ def _add_join(subparsers: Any) -> None:
         description="Ask the node at ADDRESS what cluster it is in, write a TOML for a new node "
         "of that cluster, and run it until Ctrl-C. The overlay must be one that nodes can join.",
     )
-    join.add_argument("contact", metavar="ADDRESS", help="of any node of the cluster, host:port")
+    add_way_in(join, "of any node of the cluster")
     join.add_argument(
         "--token", default="", help="of `causalcast keys token`; without one: no TLS, on loopback"
     )
@@ -116,15 +117,15 @@ def run_one_node(options: argparse.Namespace) -> int:
 
 def run_join(options: argparse.Namespace) -> int:
     """`causalcast join`: one more node of a running cluster."""
+    way = way_in(options)
     try:
-        contact = Address.parse(options.contact)
         listen = Address.parse(options.listen or free_addresses(1)[0])
     except ValueError as error:
         raise ConfigError(f"expected {error}") from None
-    theirs, node = ask_cluster(contact, options.token, options.dir)
+    theirs, node = ask_cluster(way, options.token, options.dir)
     groups = options.groups or json.loads(theirs.facts["groups"])
     text = newcomers_toml(
-        *(theirs, contact, node, listen, groups, options.protocol, options.trace),
+        *(theirs, way, node, listen, groups, options.protocol, options.trace),
         tls=bool(options.token),
     )
     folder = options.dir / f"node-{node}"

@@ -33,10 +33,11 @@ MOST_HELD: Final = 1024  # messages in the hold-back queue
 class Stamped:
     """A message and the vector it carries; without text for those it is not addressed to."""
 
-    def __init__(self, vector: list[int], addressed: bool, text: bytes) -> None:
+    def __init__(self, vector: list[int], addressed: bool, text: bytes, group: int = 0) -> None:
         self.vector = vector
         self.addressed = addressed
         self.text = text
+        self.group = group  # of whoever has groups; nothing depends on it here
 
 
 @final
@@ -83,13 +84,13 @@ class MemberMulticast:
         """How many messages of each member were delivered here."""
         return [self._delivery.delivered.get(NodeId(i), 0) for i in range(len(self.active))]
 
-    def multicast(self, text: bytes, to: list[int]) -> tuple[Taken, list[Copy]]:
+    def multicast(self, text: bytes, to: list[int], group: int = 0) -> tuple[Taken, list[Copy]]:
         """Stamp a message for `to`: our own delivery, and a copy for every other active member."""
         vector = self.clock()
         vector[self.me] += 1
-        stamped = Stamped(vector, True, text)
+        stamped = Stamped(vector, True, text, group)
         (own,) = self._arrive(self.me, stamped)
-        number_only = Stamped(vector, False, b"")
+        number_only = Stamped(vector, False, b"", group)
         return own, [
             Copy(member, stamped if member in to else number_only) for member in self.others()
         ]

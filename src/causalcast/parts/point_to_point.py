@@ -18,11 +18,16 @@ Where we differ from the report, and why
   an earlier life would be taken for a new message. Here no datagram of an earlier life, no replay
   and no guess is heard; a peer that restarts is reported failed and can be spoken to again.
 - Numbers have 32 bits and wrap around; the first one is drawn.
-- At most `window` messages are under way. What does not fit in the queue is refused, not dropped.
+- At most `window` messages are under way, and no more than the other end has room for. What does
+  not fit in the queue is refused, not dropped.
 - A cumulative acknowledgement and a map of what came early travel on every datagram.
+- Losses need not wait for a timeout (`fast_repeat`): what left well before a copy that was answered
+  is lost (Cheng and others, RFC 8985, "RACK"), so is a first copy that three later ones overtook;
+  and when nothing is answered for two round trips, one copy is sent to find out what is missing.
 """
 
 import collections
+import heapq
 import random
 from typing import Final, final
 
@@ -30,7 +35,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.parts.round_trip import RoundTrip, next_timeout
-from causalcast.parts.send_window import SendWindow
+from causalcast.parts.send_window import NO_MOMENT, SendWindow
 
 # Kinds of datagrams. The report has the first three.
 DATA: Final = 0
@@ -43,10 +48,13 @@ LAST_KIND: Final = WELCOME
 
 NUMBERS: Final = 1 << 32  # sequence numbers wrap around here
 TOKENS: Final = 64  # bits of a token; 0 is none
-EARLY_BITS: Final = 64  # how many early messages an acknowledgement can name
+WIDEST: Final = 1024  # messages under way: an acknowledgement names every gap among so many
+EARLY_BITS: Final = 64  # how many early messages a datagram with a message can name
+MOST_EARLY_BYTES: Final = 4 << 20  # more of them are not kept: they come again
 MOST_CANDIDATES: Final = 4  # greetings of the peer that wait for proof
 NEVER: Final = 1 << 62  # a deadline that does not come
 FAST_REPEAT_AFTER: Final = 3  # later messages that came, as TCP has it
+MOST_COPIES: Final = 200  # without a wait; those that end a wait have a limit of their own
 JITTER: Final = 16  # a wait is drawn out by up to a 16th, so that peers do not beat in time
 
 
@@ -62,6 +70,7 @@ class Datagram:
         "early",
         "kind",
         "number",
+        "room",
         "settled",
         "source",
         "target",
@@ -80,6 +89,7 @@ class Datagram:
         ack: int = 0,
         early: int = 0,
         settled: int = 0,
+        room: int = 0,
         body: bytes = b"",
     ) -> None:
         self.kind = kind
@@ -92,6 +102,7 @@ class Datagram:
         self.ack = ack  # all up to here came
         self.early = early  # bit i: the message ack + 2 + i came too
         self.settled = settled  # all up to here I know to have come
+        self.room = room  # so many messages behind `ack` would be taken
         self.body = body
 
 
@@ -187,7 +198,10 @@ class PointToPointOptions:
         confirm_acks: bool = True,
         adapts: bool = False,
         ack_every: int = 0,
+        notes_all: bool = True,
+        first_room: int = 0,
     ) -> None:
+        assert 0 < window <= WIDEST
         self.retransmissions = retransmissions
         self.ack_delay = ack_delay
         self.keep_alive_every = keep_alive_every  # 0: never
@@ -198,10 +212,12 @@ class PointToPointOptions:
         self.ack_queue = ack_queue  # acknowledgements that were not acknowledged
         self.fast_repeat = fast_repeat  # repeat at once what later messages overtook
         self.confirm_acks = confirm_acks  # acknowledge acknowledgements
-        self.adapts = adapts  # fewer under way when some are lost
+        self.adapts = adapts  # as many under way as the way carries, see `send_window`
         # Not 0: delayed acknowledgements only wait for company. They leave at once with a message,
         # when so many messages came, and when one is missing or came again.
         self.ack_every = ack_every
+        self.first_room = first_room or window  # what an end has that said nothing yet
+        self.notes_all = notes_all  # tell also what is in order, datagram by datagram
 
 
 class Outgoing:
@@ -211,10 +227,12 @@ class Outgoing:
         "body",
         "due",
         "kind",
+        "moment",
         "number",
         "sent_at",
         "timeout",
         "transmissions",
+        "waits",
     )
 
     def __init__(self, kind: int, number: int, body: bytes) -> None:
@@ -222,9 +240,11 @@ class Outgoing:
         self.number = number
         self.body = body
         self.transmissions = 0
+        self.waits = 0  # that were in vain; each ended with a further copy
         self.sent_at = 0
         self.timeout = 0
         self.due = 0
+        self.moment = NO_MOMENT
 
 
 class Unconfirmed:
@@ -242,15 +262,22 @@ class Unconfirmed:
 class Conversation:
     """What two lives of the two ends say to each other. Numbers here do not wrap around."""
 
-    def __init__(self, mine: int, theirs: int) -> None:
+    def __init__(self, mine: int, theirs: int, first_room: int) -> None:
         self.mine = mine  # my token
         self.theirs = theirs
         self.last_number = mine % NUMBERS  # of mine, the last that was given
         self.settled = self.last_number  # of mine, all up to here came
+        self.may_reach = self.last_number + first_room  # of mine, there is room for all up to here
         self.under_way: dict[int, Outgoing] = {}
-        self.came_early = 0  # of those, how many are known to have come
+        self.flying: dict[int, Outgoing] = {}  # those not known to have come; the last sent last
+        self.known_early = 0  # of mine, bit i: settled + 1 + i is known to have come
+        self.timers: list[tuple[int, int]] = []  # a heap: when each copy is due again; some void
+        self.progress_at = 0  # when one of mine was last known to have come
+        self.probe_due = NEVER  # when silence is to be broken
         self.taken = theirs % NUMBERS  # of theirs, all up to here were taken
         self.early: dict[int, Datagram] = {}  # of theirs, came before an earlier one
+        self.early_bytes = 0
+        self.early_bits = 0  # the same as bits: bit i for taken + 1 + i
         self.ack = self.taken  # what datagrams say of `taken`: lags behind while acks are delayed
         self.early_map = 0  # what they say of `early`
         self.ack_due = NEVER
@@ -272,6 +299,7 @@ class PointToPoint:
         self.current: Conversation | None = None
         self.waiting: collections.deque[bytes] = collections.deque()  # accepted, not sent yet
         self.unsettled = 0  # accepted, not acknowledged
+        self.room = options.first_room  # what the owner would take, behind what was taken
         self.spoke_at = 0  # when a message left last
         # A greeting of ours that waits for its answer: its token, or 0.
         self.calling = 0
@@ -325,15 +353,20 @@ class PointToPoint:
             return
         if conversation.ack_due <= now:
             self._release_ack(conversation)
-        for message in list(conversation.under_way.values()):
-            if message.due <= now:
-                if message.transmissions > self.options.retransmissions:
-                    out.append(Note("gave up", message.number % NUMBERS, message.transmissions))
-                    self._fail("no acknowledgement came", out)
-                    return
-                out.append(Note("retransmit", message.number % NUMBERS, message.transmissions))
-                self.send_window.lost(message.number, conversation.last_number)
-                self._transmit(conversation, message, now, out)
+        while self._first_due(conversation) <= now:
+            message = conversation.flying[conversation.timers[0][1]]
+            if self._is_heard_of(conversation, message):
+                continue
+            if message.waits >= self.options.retransmissions:
+                out.append(Note("gave up", message.number % NUMBERS, message.transmissions))
+                self._fail("no acknowledgement came", out)
+                return
+            message.waits += 1
+            out.append(Note("retransmit", message.number % NUMBERS, message.transmissions))
+            self.send_window.timed_out(message.moment)
+            self._transmit(conversation, message, now, out)
+        if conversation.probe_due <= now:
+            self._probe(conversation, now, out)
         every = self.options.keep_alive_every
         if every and now - self.spoke_at >= every and not conversation.under_way:
             self._number(conversation, KEEP_ALIVE, b"", now, out)
@@ -349,8 +382,7 @@ class PointToPoint:
             return due
         if conversation.answered_transmission != 0:
             due = min(due, conversation.ack_due if conversation.ack_due != NEVER else 0)
-        for message in conversation.under_way.values():
-            due = min(due, message.due)
+        due = min(due, self._first_due(conversation), conversation.probe_due)
         for ack in conversation.unconfirmed:
             due = min(due, ack.due)
         if self.options.keep_alive_every and not conversation.under_way:
@@ -364,12 +396,19 @@ class PointToPoint:
     def begin(self, mine: int, theirs: int, now: int) -> None:
         """Speak in a conversation that both ends agreed on elsewhere, with tokens never used."""
         assert self.current is None
-        self.current = Conversation(mine, theirs)
+        self.current = Conversation(mine, theirs, self.options.first_room)
         self.spoke_at = now
 
     def may_send(self) -> bool:
         """Whether a message that is sent now leaves now."""
         return self.current is not None and not self.waiting and self._may_send(self.current)
+
+    def tell_room(self, now: int, out: Effects) -> None:
+        """There is room again: the other end may be waiting to hear that."""
+        conversation = self.current
+        if conversation is not None:
+            self._release_ack(conversation)
+            self._send_ack(conversation, now, out)
 
     def take_back_ack(self, acknowledgement: Datagram) -> None:
         """This acknowledgement did not leave, or not like this: say nothing of its message until
@@ -443,7 +482,7 @@ class PointToPoint:
             self._lose_all("it has restarted", out)
         self._forget_candidates(theirs)
         self.calling = 0
-        self.current = Conversation(mine, theirs)
+        self.current = Conversation(mine, theirs, self.options.first_room)
         out.append(Opened())
         self.spoke_at = now
         self._send_waiting(now, out)
@@ -479,10 +518,12 @@ class PointToPoint:
 
     def _may_send(self, conversation: Conversation) -> bool:
         """Whether the window has room: also for the first one that is missing there."""
-        if conversation.last_number - conversation.settled >= self.options.window:
+        if conversation.last_number - conversation.settled >= self.send_window.widest:
+            self.send_window.is_full()
             return False
-        flying = len(conversation.under_way) - conversation.came_early
-        return flying < self.send_window.allowed
+        if conversation.last_number >= conversation.may_reach:
+            return False
+        return self.send_window.has_room(len(conversation.flying))
 
     def _number(
         self, conversation: Conversation, kind: int, body: bytes, now: int, out: Effects
@@ -506,8 +547,17 @@ class PointToPoint:
             message.timeout = self.round_trip.first_timeout(len(message.body))
         elif backs_off:
             message.timeout = next_timeout(message.timeout)
+        message.moment = self.send_window.sent(len(conversation.flying), now)
         message.sent_at = now
         message.due = now + self._drawn_out(message.timeout)
+        conversation.flying.pop(message.number, None)
+        conversation.flying[message.number] = message
+        heapq.heappush(conversation.timers, (message.due, message.number))
+        if len(conversation.timers) > 4 * WIDEST:  # most of them void
+            flying = conversation.flying.values()
+            conversation.timers = sorted([(one.due, one.number) for one in flying])
+        if self.options.fast_repeat and message.transmissions == 1:
+            conversation.probe_due = now + self._probe_timeout()
         datagram = self._stamped(conversation, message.kind)
         datagram.number = message.number % NUMBERS
         datagram.transmission = message.transmissions
@@ -518,7 +568,10 @@ class PointToPoint:
         """A datagram that says what came so far, and answers the last message if it can."""
         datagram = Datagram(kind, conversation.mine, conversation.theirs)
         datagram.settled = conversation.settled % NUMBERS
+        datagram.room = self.room
         is_due = conversation.ack_due == NEVER or self.options.ack_every != 0
+        if kind != ACK and conversation.early_bits >> EARLY_BITS:
+            is_due = False  # the map is too long for it: an acknowledgement will say all
         if is_due and conversation.answered_transmission != 0:
             self._release_ack(conversation)
             datagram.answers = conversation.answers % NUMBERS
@@ -526,7 +579,52 @@ class PointToPoint:
             conversation.answered_transmission = 0
         datagram.ack = conversation.ack % NUMBERS
         datagram.early = conversation.early_map
+        if kind != ACK:
+            datagram.early &= (1 << EARLY_BITS) - 1
         return datagram
+
+    # Repeating in time
+
+    def _first_due(self, conversation: Conversation) -> int:
+        """When the first copy is due again; NEVER if all came."""
+        timers, flying = conversation.timers, conversation.flying
+        if not flying:
+            timers.clear()
+            return NEVER
+        while timers:
+            message = flying.get(timers[0][1])
+            if message is not None and message.due == timers[0][0]:
+                return message.due
+            heapq.heappop(timers)
+        return NEVER
+
+    def _is_heard_of(self, conversation: Conversation, message: Outgoing) -> bool:
+        """Whether others arrived in the meantime: then their answers show what is lost, and a
+        timeout is for silence. Its wait begins anew."""
+        if not self.options.fast_repeat or conversation.progress_at <= message.sent_at:
+            return False
+        due = conversation.progress_at + message.timeout
+        if due <= message.due:
+            return False
+        message.due = due
+        heapq.heappush(conversation.timers, (due, message.number))
+        return True
+
+    def _probe_timeout(self) -> int:
+        trip = self.round_trip
+        if trip.smoothed == 0:
+            return NEVER
+        return 2 * (trip.smoothed + trip.variation) + self.options.ack_delay
+
+    def _probe(self, conversation: Conversation, now: int, out: Effects) -> None:
+        """Nothing was answered for a while: a copy of what has waited longest finds out why. Its
+        answer shows what else is missing."""
+        conversation.probe_due = NEVER
+        for message in conversation.flying.values():
+            if message.transmissions < MOST_COPIES:
+                out.append(Note("probe", message.number % NUMBERS, message.transmissions))
+                self._transmit(conversation, message, now, out, backs_off=False)
+                return
 
     # Being acknowledged
 
@@ -534,72 +632,97 @@ class PointToPoint:
         self, conversation: Conversation, datagram: Datagram, now: int, out: Effects
     ) -> None:
         answered_at = -1  # when the copy left that was answered
+        newest: Outgoing | None = None
         if datagram.answered_transmission != 0:
             answered = _near(datagram.answers, conversation.settled)
             message = conversation.under_way.get(answered)
             if message is not None:
                 if message.transmissions == datagram.answered_transmission:
                     answered_at = message.sent_at
-                if self._may_sample(message):
+                    newest = message
+                if self._may_sample(message, datagram):
                     self.round_trip.sample(now - message.sent_at)
+                    self.send_window.took(now - message.sent_at, now)
+        before = len(conversation.flying)
         acknowledged = _near(datagram.ack, conversation.settled)
         if conversation.settled < acknowledged <= conversation.last_number:
             arrived = 0
             for number in range(conversation.settled + 1, acknowledged + 1):
                 message = conversation.under_way.pop(number, None)
                 if message is not None:
-                    conversation.came_early -= message.due == NEVER
+                    conversation.flying.pop(number, None)
                     arrived += message.kind == DATA
+            conversation.known_early >>= acknowledged - conversation.settled
             conversation.settled = acknowledged
-            self.send_window.arrived(arrived)
             if arrived:
                 self.unsettled -= arrived
                 out.append(Arrived(arrived))
-        if datagram.early:
-            self._take_early_map(conversation, datagram, answered_at, now, out)
+        if conversation.settled - WIDEST <= acknowledged <= conversation.last_number:
+            if datagram.early:
+                self._take_early_map(conversation, datagram.early, acknowledged)
+            reach = self._reach(acknowledged, datagram.room)
+            conversation.may_reach = max(conversation.may_reach, reach)
+        fresh = before - len(conversation.flying)
+        if fresh:
+            self.send_window.arrived(fresh, newest.moment if newest else NO_MOMENT, now)
+            conversation.progress_at = now
+            conversation.probe_due = NEVER
+            if self.options.fast_repeat and conversation.flying:
+                conversation.probe_due = now + self._probe_timeout()
+        if self.options.fast_repeat and conversation.flying:
+            self._repeat_overtaken(conversation, answered_at, now, out)
         self._confirmed(conversation, _near(datagram.settled, conversation.taken))
 
-    def _may_sample(self, message: Outgoing) -> bool:
-        """Whether an answer to this message says how long the way is."""
-        return message.transmissions == 1
+    def _reach(self, acknowledged: int, room: int) -> int:
+        """Up to which number the other end has room."""
+        return acknowledged + room
 
-    def _take_early_map(
-        self,
-        conversation: Conversation,
-        datagram: Datagram,
-        answered_at: int,
-        now: int,
-        out: Effects,
+    def _may_sample(self, message: Outgoing, answer: Datagram) -> bool:
+        """Whether this answer says how long the way is: it must be for the copy that left last."""
+        return message.transmissions == answer.answered_transmission
+
+    def _take_early_map(self, conversation: Conversation, early: int, acknowledged: int) -> None:
+        """What came early needs no repetition. Bit 0 is for the message `acknowledged` + 2."""
+        first = conversation.settled + 1
+        came = early << 1 >> (conversation.settled - acknowledged)
+        came &= (1 << (conversation.last_number - conversation.settled)) - 1
+        fresh = came & ~conversation.known_early
+        conversation.known_early |= came
+        while fresh:
+            lowest = fresh & -fresh
+            fresh ^= lowest
+            conversation.flying.pop(first + lowest.bit_length() - 1, None)
+
+    def _repeat_overtaken(
+        self, conversation: Conversation, answered_at: int, now: int, out: Effects
     ) -> None:
-        """What came early needs no repetition; what it overtook may need one at once: a first copy
-        that three later messages overtook, any that left well before one that was answered."""
-        margin = self.round_trip.smoothed // 4
-        first = _near(datagram.ack, conversation.settled) + 1
-        if first + EARLY_BITS < conversation.settled or first > conversation.last_number:
-            return
-        for number in range(max(first, conversation.settled + 1), first + EARLY_BITS + 1):
-            message = conversation.under_way.get(number)
-            if message is None:
-                continue
-            later = datagram.early >> max(0, number - first - 1)
-            if later == 0:
-                break
-            if number > first and later & 1:
-                conversation.came_early += message.due != NEVER
-                message.due = NEVER
-            elif self.options.fast_repeat and message.transmissions <= self.options.retransmissions:
-                by_later = message.transmissions == 1 and later.bit_count() >= FAST_REPEAT_AFTER
-                if by_later or message.sent_at + margin < answered_at:
-                    out.append(Note("overtaken", number % NUMBERS, message.transmissions))
-                    self.send_window.lost(number, conversation.last_number)
-                    self._transmit(conversation, message, now, out, backs_off=False)
+        """Repeat at once what seems to be lost: a first copy that three later messages overtook,
+        any that left well before one that was answered."""
+        left_before = answered_at - self.round_trip.smoothed // 4
+        rest = conversation.known_early
+        for _ in range(FAST_REPEAT_AFTER - 1):
+            rest ^= 1 << rest.bit_length() >> 1
+        overtaken = conversation.settled + rest.bit_length()  # first copies before this one
+        lost: list[Outgoing] = []
+        for message in conversation.flying.values():
+            is_first = message.transmissions == 1
+            if message.sent_at < left_before or (is_first and message.number < overtaken):
+                lost.append(message)
+            elif is_first:
+                break  # those behind it left later
+        for message in lost:
+            if message.transmissions < MOST_COPIES:
+                out.append(Note("overtaken", message.number % NUMBERS, message.transmissions))
+                self.send_window.lost()
+                self._transmit(conversation, message, now, out, backs_off=False)
 
     def _on_ack(self, conversation: Conversation, datagram: Datagram, out: Effects) -> None:
         number = _near(datagram.number, conversation.settled)
         if number > conversation.last_number:
             out.append(Note("ack of nothing", datagram.number))
             return
-        out.append(Note("ack came", datagram.number))
+        if self.options.notes_all:
+            out.append(Note("ack came", datagram.number))
         if self.options.confirm_acks:
             self._transmit_plain(conversation, ACK_OF_ACK, number, out)
 
@@ -612,10 +735,17 @@ class PointToPoint:
         if number > conversation.taken + self.options.window:
             out.append(Note("beyond the window", datagram.number))
             return  # no end that keeps to its window sends this
-        out.append(Note("came", datagram.number, datagram.transmission))
+        size = len(datagram.body)
+        if number > conversation.taken + 1 and conversation.early_bytes + size > MOST_EARLY_BYTES:
+            out.append(Note("too much came early", datagram.number))
+            return
+        if self.options.notes_all:
+            out.append(Note("came", datagram.number, datagram.transmission))
         is_new = self._is_new(conversation, number)
         if is_new:
             conversation.early[number] = datagram
+            conversation.early_bytes += size
+            conversation.early_bits |= 1 << (number - conversation.taken - 1)
             self._deliver_in_order(conversation, out)
         else:
             out.append(Note("duplicate", datagram.number))
@@ -623,7 +753,8 @@ class PointToPoint:
         conversation.answered_transmission = max(1, datagram.transmission)
         if self.options.ack_delay and conversation.ack_due == NEVER:
             conversation.ack_due = now + self.options.ack_delay
-            out.append(Note("ack delayed", datagram.number))
+            if self.options.notes_all:
+                out.append(Note("ack delayed", datagram.number))
         every = self.options.ack_every
         conversation.unanswered += 1
         if every and (conversation.unanswered >= every or conversation.early or not is_new):
@@ -635,7 +766,9 @@ class PointToPoint:
     def _deliver_in_order(self, conversation: Conversation, out: Effects) -> None:
         while conversation.taken + 1 in conversation.early:
             conversation.taken += 1
+            conversation.early_bits >>= 1
             datagram = conversation.early.pop(conversation.taken)
+            conversation.early_bytes -= len(datagram.body)
             if datagram.kind == DATA:
                 out.append(Deliver(datagram.body))
 
@@ -646,12 +779,7 @@ class PointToPoint:
         conversation.ack_due = NEVER
         conversation.unanswered = 0
         conversation.ack = conversation.taken
-        early = 0
-        for number in conversation.early:
-            bit = number - conversation.taken - 2
-            if bit < EARLY_BITS:
-                early |= 1 << bit
-        conversation.early_map = early
+        conversation.early_map = conversation.early_bits >> 1
 
     def _send_ack(self, conversation: Conversation, now: int, out: Effects) -> None:
         number = conversation.answers

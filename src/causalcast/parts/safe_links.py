@@ -88,6 +88,10 @@ class LinkSetup:
         """Whether it follows what its origin published before, as far as that can be told."""
         return True
 
+    def was_delivered(self, message: MessageId) -> bool:
+        """Whether it was delivered here, as far as that is remembered."""
+        return False
+
     def size(self) -> int:
         """Entries kept."""
         return 0

@@ -212,6 +212,33 @@ class Exchange:
 
 
 @final
+class PassedFloods:
+    """Discoveries that passed through here, and when each of them did."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[LinkId, NodeId, int], int] = {}
+
+    def __getstate__(self) -> object:
+        """Which came first means nothing: whoever compares memories finds equal ones equal."""
+        return {"_at": dict(sorted(self._at.items()))}
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def has(self, discover: Discover) -> bool:
+        """Whether this one has passed before."""
+        return (discover.link, discover.origin, discover.attempt) in self._at
+
+    def add(self, discover: Discover, now: int) -> None:
+        """It passes now."""
+        self._at[discover.link, discover.origin, discover.attempt] = now
+
+    def forget_until(self, then: int) -> None:
+        """Floods of long ago do not come by any more."""
+        self._at = {known: at for known, at in self._at.items() if at > then}
+
+
+@final
 class SafePathSetup(LinkSetup):
     """The exchanges of all links, and which discoveries passed through here."""
 
@@ -222,7 +249,7 @@ class SafePathSetup(LinkSetup):
         self.has_history = False
         self.adopter = ANY_LINK  # whom we asked to adopt us
         self._patience = patience
-        self._seen: dict[tuple[LinkId, NodeId, int], int] = {}  # -> when
+        self._floods = PassedFloods()
 
     # Links come and go
 
@@ -384,11 +411,10 @@ class SafePathSetup(LinkSetup):
             self._attempt(exchange, out)
 
     def _on_discover(self, link: Link, discover: Discover, out: Outbox) -> None:
-        key = (discover.link, discover.origin, discover.attempt)
         me = self.owner.me
-        if discover.origin == me or key in self._seen:
+        if discover.origin == me or self._floods.has(discover):
             return
-        self._remember(key, out)
+        self._remember(discover, out)
         path = [*discover.path, me]
         if discover.target == me:
             exchange = self.exchanges.get(discover.link)
@@ -407,16 +433,14 @@ class SafePathSetup(LinkSetup):
             if link.safe_out and not known:
                 self._send(link, discover, out)
 
-    def _remember(self, key: tuple[LinkId, NodeId, int], out: Outbox) -> None:
-        if not self._seen:
+    def _remember(self, discover: Discover, out: Outbox) -> None:
+        if len(self._floods) == 0:
             out.start_timer(FORGET, REMEMBERED * self._patience)
-        self._seen[key] = out.now
+        self._floods.add(discover, out.now)
 
     def _forget(self, out: Outbox) -> None:
-        """Floods of long ago do not come by any more."""
-        oldest = out.now - REMEMBERED * self._patience
-        self._seen = {known: at for known, at in self._seen.items() if at > oldest}
-        if self._seen:
+        self._floods.forget_until(out.now - REMEMBERED * self._patience)
+        if len(self._floods) > 0:
             out.start_timer(FORGET, REMEMBERED * self._patience)
 
     def _on_found(self, exchange: Exchange, found: Found, out: Outbox) -> None:
@@ -562,7 +586,7 @@ class SafePathSetup(LinkSetup):
         for exchange in self.exchanges.values():
             buffered += len(exchange.buffer or []) + len(exchange.before_pi or {})
             buffered += len(exchange.since_pi or {})
-        return buffered + len(self._seen)
+        return buffered + len(self._floods)
 
     def _send(self, link: Link, message: Message, out: Outbox) -> None:
         out.send(link.peer, message, link.name)

@@ -143,6 +143,9 @@ class VectorSetup(LinkSetup):
         number = number_of(publication.id)
         return self.delivered.get(origin_of(publication.id), 0) == number - 1
 
+    def was_delivered(self, message: MessageId) -> bool:
+        return number_of(message) <= self.delivered.get(origin_of(message), 0)
+
     def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"

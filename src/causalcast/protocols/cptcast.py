@@ -706,8 +706,15 @@ class ReceiverOrder(CptCast):
                 assert delivery is not None
                 self._make_eager(holder, head.message)
                 if not self.accept(delivery.publication, delivery.hops, holder, out):
-                    del link.stalled[0]  # somebody lies: what can never be taken stalls nobody
-                    link.lacking.pop(head.message, None)
+                    self._drop_lie(link, head.message)
+
+    def _drop_lie(self, link: TreeLink, message: MessageId) -> None:
+        """What can never be taken stalls nobody, and is not asked for."""
+        del link.stalled[0]
+        link.lacking.pop(message, None)
+        if message in link.announced:
+            self.mark_grafted(link, message)
+        self.unmark_grafted(link, message)
 
     def _holder(self, first: TreeLink, message: MessageId) -> TreeLink | None:
         """A link on which the payload of a stalled message is here."""
@@ -784,6 +791,13 @@ def streams_are_sound(multicast: Multicast) -> bool:
     )
 
 
+def only_what_is_lacking_is_asked_for(multicast: Multicast) -> bool:
+    """What is announced and waited for, or was grafted, has not been delivered here."""
+    assert isinstance(multicast, CptCast)
+    wanted = [*multicast.missing, *multicast.grafted, *multicast.timed]
+    return not any(multicast.setup.was_delivered(message) for message in wanted)
+
+
 SPEC = ProtocolSpec(
     name="cptcast",
     summary="Causal along a tree that mends itself, on an overlay that changes.",
@@ -829,7 +843,12 @@ SPEC = ProtocolSpec(
     ],
     needs=Needs(links="fifo"),
     tolerates=tolerates,
-    invariants=[queues_are_sound, streams_are_sound, all_came_in_turn],
+    invariants=[
+        queues_are_sound,
+        streams_are_sound,
+        only_what_is_lacking_is_asked_for,
+        all_came_in_turn,
+    ],
     at_rest=[nothing_is_owed, nothing_waits],
     reaches=reached_by,
     rare=["cptcast.grafted", "safe_links.waits_for_birth"],

@@ -27,7 +27,7 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import grant
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.links.introductions import Addresses, greeting_at, take_in, who_is_at
-from causalcast.runtime.links.sealing import ClusterKey
+from causalcast.runtime.links.sealing import membership
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.links.udp_carrier import UdpCarrier
 from causalcast.runtime.node_config import NodeConfig
@@ -200,11 +200,7 @@ class Host(SteppingHost):
     def _make_carrier(self) -> Carrier:
         if self.config.transport == "tcp":
             return TcpCarrier()
-        # Without a key of its own the cluster's name must do: datagrams are sealed all the same,
-        # but whoever knows the name could work out how. Then TLS inside says who is who, or the
-        # cluster is on loopback.
-        key = self.config.cluster_key or self.config.cluster.encode()
-        return UdpCarrier(ClusterKey(key))
+        return UdpCarrier(membership(self.config.cluster, self.config.cluster_key))
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""
@@ -350,7 +346,11 @@ class Host(SteppingHost):
                 continue
             try:
                 contact = await who_is_at(
-                    address, self.links.greeting, DIAL_TIMEOUT, self._client_context()
+                    self.links.carrier,
+                    address,
+                    self.links.greeting,
+                    DIAL_TIMEOUT,
+                    self._client_context(),
                 )
             except (OSError, TimeoutError) as error:
                 log.warning("the contact at %s does not answer: %s", address, error)
@@ -391,7 +391,7 @@ class Host(SteppingHost):
                 continue
             with contextlib.suppress(OSError, TimeoutError, NodeError):
                 greeting, context = self.links.greeting, self._client_context()
-                await greeting_at(address, greeting, DIAL_TIMEOUT, context)
+                await greeting_at(self.links.carrier, address, greeting, DIAL_TIMEOUT, context)
 
     def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
         """Give somebody who came with a token an identity, where this node may."""

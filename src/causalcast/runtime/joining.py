@@ -1,8 +1,12 @@
 """A newcomer's configuration, from what a node of the running cluster tells in its greeting."""
 
 import asyncio
+import contextlib
+import functools
 import json
 import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +15,65 @@ from causalcast.core.spec import LayerSpec
 from causalcast.errors import NodeError
 from causalcast.registry import find_overlay, find_protocol
 from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import ask, enrol
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.links.introductions import greeting_at
+from causalcast.runtime.links.sealing import membership
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT
+from causalcast.runtime.links.udp_carrier import UdpCarrier
 from causalcast.runtime.node_config import CHANGING, toml_key
 
 
-def ask_cluster(contact: Address, token: str, folder: Path) -> tuple[Greeting, NodeId]:
-    """What the node at `contact` tells, and who the newcomer is from now on.
+@dataclass(frozen=True)
+class WayIn:
+    """How a newcomer reaches the cluster: where, and over which transport."""
+
+    contact: Address
+    transport: str = "tcp"
+    cluster: str = ""  # what members on UDP prove themselves with: its name, ...
+    key_file: Path | None = None  # ... or the key in this file
+
+    @contextlib.asynccontextmanager
+    async def carrier(self) -> AsyncIterator[Carrier]:
+        """Something to ask with; NodeError if the key cannot be read."""
+        if self.transport == "tcp":
+            yield TcpCarrier()
+            return
+        try:
+            key = self.key_file.read_bytes() if self.key_file is not None else b""
+        except OSError as error:
+            raise NodeError(f"{self.key_file}: {error.strerror}") from None
+        udp = UdpCarrier(membership(self.cluster, key))
+        await udp.bind("::" if ":" in self.contact.host else "0.0.0.0", 0)
+        try:
+            yield udp
+        finally:
+            udp.close_when_empty()
+
+
+def ask_cluster(way: WayIn, token: str, folder: Path) -> tuple[Greeting, NodeId]:
+    """What the node at the contact tells, and who the newcomer is from now on.
 
     With a token it gets an identity there, in a folder of its own below `folder`. NodeError if
     nobody there can be joined.
     """
-    return asyncio.run(_ask(contact, token, folder))
+    return asyncio.run(_ask(way, token, folder))
 
 
-async def _ask(contact: Address, token: str, folder: Path) -> tuple[Greeting, NodeId]:
+async def _ask(way: WayIn, token: str, folder: Path) -> tuple[Greeting, NodeId]:
+    contact = way.contact
     try:
-        if token:
-            theirs = await ask(contact, token, DIAL_TIMEOUT)
-            _check_joinable(theirs, contact)  # before the token is used up
-            node = await enrol(contact, token, lambda node: identity_of(folder, node), DIAL_TIMEOUT)
-        else:
-            stranger = first_greeting("", NodeId(0), 0, "", "", {})
-            theirs = await greeting_at(contact, stranger, DIAL_TIMEOUT, None)
-            node = random.SystemRandom().randrange(1, NODE_LIMIT)
+        async with way.carrier() as carrier:
+            if token:
+                theirs = await ask(carrier, contact, token, DIAL_TIMEOUT)
+                _check_joinable(theirs, contact)  # before the token is used up
+                home = functools.partial(identity_of, folder)
+                node = await enrol(carrier, contact, token, home, DIAL_TIMEOUT)
+            else:
+                stranger = first_greeting("", NodeId(0), 0, "", "", {})
+                theirs = await greeting_at(carrier, contact, stranger, DIAL_TIMEOUT, None)
+                node = random.SystemRandom().randrange(1, NODE_LIMIT)
     except (OSError, TimeoutError) as error:
         reason = str(error) or "no answer in time"
         hint = "" if token else " (a cluster with TLS wants a --token)"
@@ -61,7 +98,7 @@ def _check_joinable(theirs: Greeting, contact: Address) -> None:
 
 def newcomers_toml(
     theirs: Greeting,
-    contact: Address,
+    way: WayIn,
     node: NodeId,
     listen: Address,
     groups: list[str],
@@ -69,7 +106,7 @@ def newcomers_toml(
     trace_level: str,
     tls: bool,
 ) -> str:
-    """The TOML of a node that joins through `contact`; `groups`: which it will be a member of."""
+    """The TOML of a node that joins this way; `groups`: which it will be a member of."""
     facts = theirs.facts
     known = json.loads(facts["groups"])
     unknown = [name for name in groups if name not in known]
@@ -83,9 +120,12 @@ def newcomers_toml(
     options = _options(spec, json.loads(facts["options"]))
     overlay = find_overlay(facts["overlay"])
     overlay_options = _options(overlay, json.loads(facts["overlay options"]))
+    key = ""
+    if way.key_file is not None:
+        key = f"[udp]\ncluster_key = {json.dumps(str(way.key_file.resolve()))}\n\n"
     return (
-        f'[node]\nid = {node}\nlisten = "{listen}"\n\n'
-        f'[cluster]\nname = {json.dumps(theirs.cluster)}\ncontact = ["{contact}"]\n\n'
+        f'[node]\nid = {node}\nlisten = "{listen}"\ntransport = "{way.transport}"\n\n{key}'
+        f'[cluster]\nname = {json.dumps(theirs.cluster)}\ncontact = ["{way.contact}"]\n\n'
         f"[protocol]\nname = {json.dumps(name)}\n{options}\n"
         f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
         f'[detector]\nkind = "{facts["detector"]}"\n\n'

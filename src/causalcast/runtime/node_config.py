@@ -188,8 +188,6 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
     if overlay in CHANGING:
-        if transport == "udp":
-            raise node_table.wrong("transport", transport, f"tcp: {overlay} is not on UDP yet")
         if peers:
             raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
         groups, late_groups = _groups_of_comers(table.table("groups"), me, bool(contacts))

@@ -9,12 +9,15 @@ to happen is brought to rest and judged for everything that is promised.
 A scenario that lists its steps sets the stage with them: what is explored are the publications at
 the end of the list, from where the steps before them have led.
 
-Breadth first, so the first counter-example found is one with the fewest steps.
+Breadth first, so the first counter-example found is one with the fewest steps. A *reduced* search
+tries steps that commute in one order only (`commuting` says why that loses nothing); it finds a
+counter-example if there is one, perhaps not the shortest.
 """
 
 import hashlib
 import marshal
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,10 +31,19 @@ from causalcast.simulator.directed_world import LOST
 from causalcast.simulator.director import Step, text_of
 from causalcast.simulator.run_result import run_of
 from causalcast.simulator.scenario import Scenario
+from causalcast.swarm.commuting import enough_to_try, node_of
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.swarm.smaller import text_of_scenario
-from causalcast.swarm.trial import AT_REST, INVARIANT, NO_EXCEPTION, SAFETY, Problem, promised
-from causalcast.swarm.world_states import State, WorldStates
+from causalcast.swarm.trial import (
+    AT_REST,
+    INVARIANT,
+    NO_EXCEPTION,
+    SAFETY,
+    STORM_PER_NODE,
+    Problem,
+    promised,
+)
+from causalcast.swarm.world_states import Numbers, State, WorldStates
 from causalcast.trace.recorder import Recorder
 
 SPENDS = {
@@ -93,12 +105,19 @@ class Explorer:
         most_states: int = 10_000_000,
         most_seconds: float = 3600,
         check: Sequence[str] = (),
+        reduced: bool = False,
     ) -> None:
         """`check` names what is judged instead of what the protocol promises."""
         self._scenario = scenario
         self._limits = limits
         self._most_states = most_states
         self._most_seconds = most_seconds
+        self._reduced = reduced
+        if reduced and (any(limits._replace(cuts=0)) or not scenario.network.fifo):
+            raise ConfigError(
+                f"{scenario.where}: a reduced search knows publications, arrivals on FIFO links "
+                "and cuts; anything else needs the full search"
+            )
         self._spec = scenario.blueprint.protocol
         self._promised = tuple(check or promised(self._spec))
         self._stage, self._publications = _stage_and_publications(scenario)
@@ -109,58 +128,76 @@ class Explorer:
             if not self._run.director.do(step):
                 raise ConfigError(f"{scenario.where}: steps: {text_of(step)!r} cannot happen there")
         self._run.simulation.invariants = list(self._spec.invariants)
-        self._states = WorldStates(self._run)
+        # The order matters to nobody while no timer may run out: at rest they run out by time.
+        self._states = WorldStates(self._run, timers_in_order=not reduced)
         self._judged: dict[tuple[int, ...], Problem | None] = {}
         self._judged_at_rest: dict[tuple[tuple[int, ...], str], Problem | None] = {}
         self._tolerated: dict[tuple[NodeId, ...], bool] = {}
-        self._ways: list[tuple[int, Step]] = []  # to each place: from which, by which step
+        # To each place: from which, by which step; there may be millions.
+        self._came_from = array("q")
+        self._came_by = array("q")
+        self._kinds_of_steps: Numbers[Step] = Numbers()
+        self._seen: dict[bytes, int] = {}
+        self._waiting: deque[tuple[int, int, Place]] = deque()  # number, depth, place
 
     def explore(self, progress: Callable[[int, int], None] | None = None) -> Exploration:
         """Visit every state; stop at the first that is wrong, or when it takes too long."""
         started = time.monotonic()
         found = Exploration()
-        waiting = deque([(0, 0, self._first())])
-        self._ways = [(-1, ("start",))]
-        seen = {_digest(waiting[0][2])}
-        while waiting and found.problem is None:
-            number, found.depth, place = waiting.popleft()
+        self._reach(self._first(), -1, ("start",), 0)
+        while self._waiting and found.problem is None:
+            number, found.depth, place = self._waiting.popleft()
             if number % 1000 == 0:
                 if progress is not None:
-                    progress(len(seen), len(waiting))
-                if len(seen) > self._most_states or _since(started) > self._most_seconds:
+                    progress(len(self._seen), len(self._waiting))
+                if len(self._seen) > self._most_states or _since(started) > self._most_seconds:
                     break
-            for step, after, problem in self._next(place, found):
-                found.transitions += 1
-                if problem is not None:
-                    found.problem = problem
-                    found.steps = [*self._steps_to(number), *([step] if step else [])]
-                    break
-                digest = _digest(after)
-                if digest not in seen:
-                    seen.add(digest)
-                    self._ways.append((number, step))
-                    waiting.append((len(self._ways) - 1, found.depth + 1, after))
-        found.exhausted = not waiting and found.problem is None
-        found.states = len(seen)
+            self._expand(number, place, found)
+        found.exhausted = not self._waiting and found.problem is None
+        found.states = len(self._seen)
         found.histories = len(self._judged)
         found.seconds = _since(started)
         if found.problem is not None:
             found.text = _as_directed(self._scenario, [*self._stage, *found.steps])
         return found
 
-    def _next(
-        self, place: Place, found: Exploration
-    ) -> Iterator[tuple[Step, Place, Problem | None]]:
-        """Every step, where it leads, and what is wrong there; first of all, coming to rest."""
+    def _expand(self, number: int, place: Place, found: Exploration) -> None:
+        """Come to rest if nothing is left; then take every step, or those that are enough."""
         if not place.state.queues and not any(place.to_publish):
             found.final_states += 1
-            problem = self._come_to_rest(place.state)
-            if problem is not None:
-                yield (), place, problem
+            found.problem = self._come_to_rest(place.state)
+            if found.problem is not None:
+                found.steps = self._steps_to(number)
                 return
-        for step in self._enabled(place):
-            after, problem = self._after(place, step)
-            yield step, after, problem
+        steps = list(self._enabled(place))
+        if self._reduced and not place.left.cuts:
+            chosen = enough_to_try(place.state, steps)
+            if self._take(number, place, chosen, found):
+                return
+            steps = [step for step in steps if step not in chosen]
+        self._take(number, place, steps, found)
+
+    def _take(self, number: int, place: Place, steps: Sequence[Step], found: Exploration) -> bool:
+        """Take each step; whether one of them leads to a place that is still to be expanded."""
+        leads_on = False
+        for step in steps:
+            found.transitions += 1
+            after, found.problem = self._after(place, step)
+            if found.problem is not None:
+                found.steps = [*self._steps_to(number), step]
+                return True
+            leads_on = self._reach(after, number, step, found.depth + 1) > number or leads_on
+        return leads_on
+
+    def _reach(self, place: Place, before: int, step: Step, depth: int) -> int:
+        """The number of a place. If it is new it waits to be expanded; they are in turn."""
+        new = len(self._seen)
+        number = self._seen.setdefault(_digest(place), new)
+        if number == new:
+            self._came_from.append(before)
+            self._came_by.append(self._kinds_of_steps.of(step))
+            self._waiting.append((number, depth, place))
+        return number
 
     # Steps
 
@@ -228,24 +265,39 @@ class Explorer:
             to_publish = tuple(g[1:] if me == step[1] else g for me, g in enumerate(to_publish))
         if verb in SPENDS:
             left = left._replace(**{SPENDS[verb]: getattr(left, SPENDS[verb]) - 1})
+        if self._reduced and verb != "cut":
+            self._assert_alone(place.state, step, state)
         after = Place(state, to_publish, left)
         broken = self._run.simulation.broken
         if broken:
             return after, Problem(INVARIANT, broken[0])
         return after, None if state.logs == place.state.logs else self._judge_safety(state.logs)
 
+    def _assert_alone(self, before: State, step: Step, after: State) -> None:
+        """A reduced search relies on it that a step concerns the node that takes it alone."""
+        me = node_of(step)
+        dials = [self._states.facts(state.memories[me]).dials for state in (before, after)]
+        if after.live != before.live or dials[0] != dials[1]:
+            raise ConfigError(
+                f"{self._scenario.where}: {text_of(step)!r} opens or closes a link: "
+                "this needs the full search"
+            )
+
     # Judging
 
     def _come_to_rest(self, state: State) -> Problem | None:
         """Let everything that is under way finish, and judge all that is promised."""
         self._states.restore(state)
+        world = self._run.simulation
+        world.most_messages = world.messages_handled + STORM_PER_NODE * len(world.nodes)
         try:
             complete = self._run.director.complete(recover_all=True)
         except Exception as error:
             self._states.forget_world()
             return Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
+        finally:
+            world.most_messages = 0
         logs = self._states.logs_now(state)
-        world = self._run.simulation
         nodes = list(world.nodes)
         parts = Parts(world, self._spec) if PROMISE in self._spec.guarantees else None
         self._states.forget_world()
@@ -308,8 +360,8 @@ class Explorer:
     def _steps_to(self, number: int) -> list[Step]:
         steps: list[Step] = []
         while number > 0:
-            number, step = self._ways[number]
-            steps.append(step)
+            steps.append(self._kinds_of_steps.things[self._came_by[number]])
+            number = self._came_from[number]
         return steps[::-1]
 
 

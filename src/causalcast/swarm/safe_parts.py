@@ -2,8 +2,9 @@
 
 A protocol that promises `agreement_per_part` says which neighbours are certain to get what a node
 delivers (`SPEC.reaches`). Nodes that reach one another along such links form a part, and what one
-of them delivered all others must have. Between parts nothing is promised: a node that lost its last
-way back into the system cannot know what it misses.
+of them delivered all others must have. The same holds one way: whoever can be reached from a node
+must have what that node delivered (*link agreement*). Nothing else is promised between parts: a
+node that lost its last way back into the system cannot know what it misses.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ PROMISE = "agreement_per_part"
 
 
 class Parts:
-    """The nodes that are up, part by part, and the links between them."""
+    """The nodes that are up, part by part, and from whom each of them hears."""
 
     def __init__(self, world: LivingWorld, spec: ProtocolSpec) -> None:
         reaches = spec.reaches
@@ -32,6 +33,10 @@ class Parts:
         ways_from = {node: _reached(self._graph, node) for node in self._graph}
         self.part_of = {
             node: [other for other in ways_from[node] if node in ways_from[other]]
+            for node in self._graph
+        }
+        self.heard_by = {
+            node: [other for other in self._graph if node in ways_from[other]]
             for node in self._graph
         }
 
@@ -50,14 +55,14 @@ class Parts:
 
 
 def within_parts(violations: list[Violation], run: Run, parts: Parts) -> Iterator[Violation]:
-    """Those violations of agreement where somebody in the same part has the message."""
+    """Those violations of agreement where somebody has the message from whom there is a way."""
     delivered = set()
     columns = (run.events[name].to_pylist() for name in ("kind", "node", "message"))
     for kind, node, message in zip(*columns, strict=True):
         if kind == "deliver":
             delivered.add((node, message))
     for violation in violations:
-        others = parts.part_of.get(NodeId(violation.node), [])
+        others = parts.heard_by.get(NodeId(violation.node), [])
         if any((other, violation.message) in delivered for other in others):
             yield violation
 

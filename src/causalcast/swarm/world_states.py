@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from causalcast.core.ids import LinkId, NodeId
 from causalcast.errors import ConfigError
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.directed_world import Item, Way
+from causalcast.simulator.directed_world import LOST, Item, Way
 from causalcast.simulator.director import Step
 from causalcast.simulator.sim_node import Disk, Expiry, SimNode
 
@@ -43,6 +43,7 @@ class Effect(NamedTuple):
     memory: int
     sends: tuple[tuple[NodeId, Queue], ...]
     rows: Log
+    links: tuple[tuple[NodeId, LinkId], ...]
     now: int
 
 
@@ -53,6 +54,7 @@ class NodeFacts(NamedTuple):
     left: bool
     place: NodeId
     timers: tuple[tuple[str, int], ...]
+    dials: int
 
 
 class Numbers(Generic[Key]):
@@ -74,8 +76,10 @@ class Numbers(Generic[Key]):
 class WorldStates:
     """Takes states out of a directed world and puts them back."""
 
-    def __init__(self, run: DirectedRun) -> None:
+    def __init__(self, run: DirectedRun, timers_in_order: bool = True) -> None:
+        """Whether states differ if the same timers were started in another order."""
         self._run = run
+        self._timers_in_order = timers_in_order
         self.world = run.simulation
         self._memories: Numbers[bytes] = Numbers()
         self._items: Numbers[tuple[LinkId, int, bytes, int]] = Numbers()
@@ -93,6 +97,8 @@ class WorldStates:
 
     def after(self, state: State, step: Step) -> State:
         """The state that a step leads to. Whatever an automaton raises comes out."""
+        if step[0] == "cut":
+            return self._after_cut(state, NodeId(int(step[1])), NodeId(int(step[2])))
         key = self._local_key(state, step)
         if key is not None and self._effects.get(key) is not None:
             effect = self._effects[key]
@@ -159,6 +165,16 @@ class WorldStates:
             logs[me] = self._logs.of((*self._logs.things[logs[me]], *new))
         return tuple(logs)
 
+    def _after_cut(self, state: State, a: NodeId, b: NodeId) -> State:
+        """A live link breaks, as in the world; no node notices before it hears of the loss."""
+        link = dict(state.links[a])[b]
+        loss = (self._items.of((link, LOST, b"broken", -1)),)
+        return state._replace(
+            queues=tuple(sorted({**dict(state.queues), (a, b): loss, (b, a): loss}.items())),
+            live=tuple(other for other in state.live if other != link),
+            cuts=(*state.cuts, (a, b), (b, a)),
+        )
+
     # Steps that only one node notices
 
     def _local_key(self, state: State, step: Step) -> tuple[Any, ...] | None:
@@ -179,7 +195,9 @@ class WorldStates:
         """What the step did, if nobody else noticed."""
         me = NodeId(int(step[2] if step[0] == "arrive" else step[1]))
         alone = set(self.world.touched) <= {me} and len(after.memories) == len(state.memories)
-        if not alone or (after.links, after.live) != (state.links, state.live):
+        others = [links for node, links in enumerate(state.links) if node != me]
+        same = others == [links for node, links in enumerate(after.links) if node != me]
+        if not alone or not same or after.live != state.live:
             return None
         before = dict(self._without_item(state, step))
         sends = tuple(
@@ -188,7 +206,8 @@ class WorldStates:
             if way[0] == me and len(queue) > len(before.get(way, ()))
         )
         new = len(self.log(state.logs[me]))
-        return Effect(after.memories[me], sends, self.log(after.logs[me])[new:], after.now)
+        rows = self.log(after.logs[me])[new:]
+        return Effect(after.memories[me], sends, rows, after.links[me], after.now)
 
     def _apply(self, state: State, step: Step, effect: Effect) -> State:
         me = NodeId(int(step[2] if step[0] == "arrive" else step[1]))
@@ -203,7 +222,10 @@ class WorldStates:
             log = self._logs.of((*self.log(logs[me]), *effect.rows))
             logs = (*logs[:me], log, *logs[me + 1 :])
         memories = (*state.memories[:me], effect.memory, *state.memories[me + 1 :])
-        return state._replace(memories=memories, queues=queues, now=effect.now, logs=logs)
+        links = (*state.links[:me], effect.links, *state.links[me + 1 :])
+        return state._replace(
+            memories=memories, queues=queues, links=links, now=effect.now, logs=logs
+        )
 
     def _without_item(self, state: State, step: Step) -> tuple[tuple[Way, Queue], ...]:
         if step[0] != "arrive":
@@ -240,6 +262,8 @@ class WorldStates:
 
     def _memory(self, node: SimNode) -> int:
         timers = [(key, expiry.at) for key, expiry in node.timers.items()]
+        if not self._timers_in_order:
+            timers.sort()
         disk = (node.disk.records, node.disk.published)
         plain = (
             node.me,
@@ -259,7 +283,7 @@ class WorldStates:
             raise ConfigError(f"{name} cannot be explored: {error}") from None
         number = self._memories.of(memory)
         names = tuple((key[1], key[2]) for key, _ in timers)
-        self._facts[number] = NodeFacts(node.up, node.left, node.place, names)
+        self._facts[number] = NodeFacts(node.up, node.left, node.place, names, node.dials)
         return number
 
     def _load(self, me: int, memory: int) -> None:

@@ -11,13 +11,13 @@ import zlib
 from typing import Final
 
 from causalcast.errors import WireError
-from causalcast.parts.point_to_point import LAST_KIND, Datagram
+from causalcast.parts.point_to_point import EARLY_BITS, LAST_KIND, Datagram
 
 MAGIC: Final = b"cU"
-VERSION: Final = 1
+VERSION: Final = 2
 # magic, version, kind, sender's address and port, the two tokens, number and transmission,
-# answered number and its transmission, ack, early, settled
-_HEAD: Final = struct.Struct("!2sBB16sHQQIBIBIQI")
+# answered number and its transmission, ack, early, settled, room
+_HEAD: Final = struct.Struct("!2sBB16sHQQIBIBIQIH")
 _CHECKSUM: Final = struct.Struct("!I")
 OVERHEAD: Final = _HEAD.size + _CHECKSUM.size
 LARGEST: Final = 1472  # with the heads of UDP and IPv4 1,500 bytes, the limit of the report
@@ -43,8 +43,9 @@ def encode(datagram: Datagram, sender: Sender) -> bytes:
         datagram.answers,
         datagram.answered_transmission,
         datagram.ack,
-        datagram.early,
+        datagram.early & (1 << EARLY_BITS) - 1,
         datagram.settled,
+        datagram.room,
     )
     data = head + datagram.body
     return data + _CHECKSUM.pack(zlib.crc32(data))

@@ -9,14 +9,14 @@
 The first three set up a session; the last answers a sealed datagram for a session that a node has
 forgotten by a restart. Each answer is shorter than what it answers, so that nobody can be flooded
 through us. The content of a sealed datagram is a datagram of the point-to-point layer
-without its tokens: the session stands for them.
+without its tokens: the session stands for them. The map of what came early has the length it needs.
 """
 
 import struct
 from typing import Any, Final
 
 from causalcast.errors import WireError
-from causalcast.parts.point_to_point import ACK_OF_ACK, Datagram
+from causalcast.parts.point_to_point import ACK_OF_ACK, EARLY_BITS, WIDEST, Datagram
 
 CALL: Final = 0xC1
 RETRY: Final = 0xC2
@@ -35,9 +35,11 @@ RETRY_FORM: Final = struct.Struct(f"!BQ{COOKIE_BYTES}s")
 REPLY_FORM: Final = struct.Struct(f"!BQQ{KEY_BYTES}s{PROOF_BYTES}s")
 UNKNOWN_FORM: Final = struct.Struct(f"!BQ{PROOF_BYTES}s")
 SEALED_HEAD: Final = struct.Struct("!BQQ")
-_CONTENT: Final = struct.Struct("!BIBIBIQI")
+# kind, number and transmission, answered number and its transmission, ack, settled, room, and how
+# many bytes the map of early ones has, which follow
+_CONTENT: Final = struct.Struct("!BIBIBIIHB")
 SEAL_BYTES: Final = 16
-OVERHEAD: Final = SEALED_HEAD.size + _CONTENT.size + SEAL_BYTES
+OVERHEAD: Final = SEALED_HEAD.size + _CONTENT.size + EARLY_BITS // 8 + SEAL_BYTES
 _FORMS: Final = {
     CALL: CALL_FORM,
     RETRY: RETRY_FORM,
@@ -64,6 +66,7 @@ def read_head(data: bytes | memoryview) -> tuple[int, int]:
 
 def pack_content(datagram: Datagram) -> bytes:
     """What is sealed."""
+    early = datagram.early.to_bytes((datagram.early.bit_length() + 7) // 8)
     head = _CONTENT.pack(
         datagram.kind,
         datagram.number,
@@ -71,19 +74,37 @@ def pack_content(datagram: Datagram) -> bytes:
         datagram.answers,
         datagram.answered_transmission,
         datagram.ack,
-        datagram.early,
         datagram.settled,
+        datagram.room,
+        len(early),
     )
-    return head + datagram.body
+    return head + early + datagram.body
 
 
 def read_content(content: bytes, source: int, target: int) -> Datagram:
     """The datagram in what was sealed, with the tokens of its session; WireError if none."""
     if len(content) < _CONTENT.size:
         raise WireError("a sealed datagram without content")
-    kind, *fields = _CONTENT.unpack_from(content)
+    (kind, number, transmission, answers, answered, ack, settled, room, size) = (
+        _CONTENT.unpack_from(content)
+    )
     if kind > ACK_OF_ACK and kind != RESET:
         raise WireError(f"a sealed datagram of kind {kind}")
-    datagram = Datagram(kind, source, target, *fields)
-    datagram.body = content[_CONTENT.size :]
-    return datagram
+    body = _CONTENT.size + size
+    if len(content) < body or size > WIDEST // 8:
+        raise WireError("a sealed datagram with half a map")
+    early = int.from_bytes(content[_CONTENT.size : body]) if size else 0
+    return Datagram(
+        kind,
+        source,
+        target,
+        number,
+        transmission,
+        answers,
+        answered,
+        ack,
+        early,
+        settled,
+        room,
+        content[body:],
+    )

@@ -142,7 +142,15 @@ def _key(layer: PointToPoint, now: int) -> tuple[object, ...]:
     numbers = (one.mine, one.theirs, one.last_number, one.settled, one.taken, one.ack)
     answer = (one.early_map, one.ack_due, one.answers, one.answered_transmission)
     sent = [
-        (m.number, m.body, m.transmissions, m.timeout, m.due - now, m.sent_at - now)
+        (
+            m.number,
+            m.body,
+            m.transmissions,
+            m.timeout,
+            m.due - now,
+            m.sent_at - now,
+            m.number in one.flying,
+        )
         for m in one.under_way.values()
     ]
     early = [(number, datagram.body) for number, datagram in sorted(one.early.items())]

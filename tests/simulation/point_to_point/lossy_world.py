@@ -69,6 +69,9 @@ class Settings:
         if self.options.fast_repeat:  # as the UDP transport has it
             self.options.adapts = True
             self.options.ack_every = 3
+        # An end that takes nothing for a while; its word that it does again may be lost, and then
+        # only a keep-alive asks.
+        self.closes = draw.choice([0, 0, 1, 3]) if self.options.keep_alive_every else 0
         if self.friendly:
             self.options.shortest_timeout = 3 * self.longest_delay + ack_delay
 
@@ -81,6 +84,8 @@ class End:
         self.layer: PointToPoint | None = None
         self.sent: dict[tuple[int, int, int], list[int]] = {}  # when each copy left, this life
         self.confirmed_acks: dict[int, bool] = {}
+        self.at_once: dict[int, int] = {}  # copies by number that left before a wait was over
+        self.reach: dict[tuple[int, int], int] = {}  # by conversation: what it said it has room for
         self.tokens = (0, 0)  # of its conversation, after its last step: its own and the other's
 
 
@@ -113,6 +118,11 @@ class LossyWorld:
             self._plan(max(at, self.now), "publish", self.draw.randrange(2), b"%d" % number)
         for _ in range(self.settings.restarts):
             self._plan(self.now + self.draw.randrange(CALM_AFTER), "crash", self.draw.randrange(2))
+        for _ in range(self.settings.closes):
+            closed = self.draw.randrange(2)
+            at = self.now + self.draw.randrange(CALM_AFTER)
+            self._plan(at, "close", closed)
+            self._plan(at + self.draw.randrange(3 * SECOND), "open", closed)
         self._plan(CALM_AFTER, "calm", 0)
         for end in (0, 1):
             for number, at in enumerate(PROBES):
@@ -134,6 +144,13 @@ class LossyWorld:
         elif kind == "crash":
             if not self._calm:
                 self._crash(end)
+        elif kind == "close":
+            self.fired["no room"] += 1
+            layer.room = 0
+        elif kind == "open":
+            layer.room = layer.options.window
+            layer.tell_room(self.now, out)
+            self._perform(end, out)
         elif kind == "publish":
             self._publish(end, layer, data, out)
         elif kind == "arrive":
@@ -171,6 +188,7 @@ class LossyWorld:
         self._promises.begin_life(end.me)
         end.sent = {}
         end.confirmed_acks = {}
+        end.at_once = {}
         end.layer = PointToPoint(self.settings.options, NearTheWrap(self.draw.getrandbits(60)))
 
     def _crash(self, end: End) -> None:
@@ -209,6 +227,8 @@ class LossyWorld:
                 self._failed(end, effect)
             elif isinstance(effect, ptp.Note):
                 self.fired[effect.what] += 1
+                if effect.what in ("overtaken", "probe"):
+                    end.at_once[effect.number] = end.at_once.get(effect.number, 0) + 1
                 if effect.what == "ack of ack came":
                     end.confirmed_acks[effect.number] = True
         if torn:
@@ -288,6 +308,7 @@ class LossyWorld:
             raise Broken("no false failure", f"after {copies} copies")
 
     def _check_transmission(self, end: End, datagram: ptp.Datagram) -> None:
+        self._check_room(end, datagram)
         if datagram.kind == ptp.ACK:
             if datagram.transmission > 1 and end.confirmed_acks.get(datagram.number):
                 raise Broken("ack of ack", f"ack {datagram.number} repeated for nothing")
@@ -299,10 +320,12 @@ class LossyWorld:
         times = end.sent.setdefault(key, [])
         if datagram.transmission == 1:
             times.clear()
+            end.at_once.pop(datagram.number, None)
         times.append(self.now)
         options = self.settings.options
-        if len(times) > options.retransmissions + 1:
-            raise Broken("limit", f"{len(times)} copies")
+        at_once = end.at_once.get(datagram.number, 0) if options.fast_repeat else 0
+        if len(times) - at_once > options.retransmissions + 1:
+            raise Broken("limit", f"{len(times)} copies, {at_once} without a wait")
         if options.fast_repeat or len(times) < 2:
             return
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -311,6 +334,20 @@ class LossyWorld:
             raise Broken("timeout by size", f"{len(datagram.body)} bytes again after {gaps[0]} µs")
         if len(gaps) > 1 and gaps[-1] < min(1.8 * gaps[-2], LONGEST_TIMEOUT):
             raise Broken("backoff", f"copies after {gaps} µs")
+
+    def _check_room(self, end: End, datagram: ptp.Datagram) -> None:
+        """A first copy leaves only if the other end said that it has room for it."""
+        first = datagram.target % ptp.NUMBERS
+        reach = ptp._near(datagram.ack, first) + datagram.room
+        here = (datagram.source, datagram.target)
+        end.reach[here] = max(end.reach.get(here, 0), reach)
+        if datagram.kind != ptp.DATA or datagram.transmission > 1:
+            return
+        began = datagram.source % ptp.NUMBERS
+        allowed = self.ends[1 - end.me].reach.get(here[::-1], 0)
+        allowed = max(allowed, began + self.settings.options.window)
+        if ptp._near(datagram.number, began) > allowed:
+            raise Broken("room", f"message {datagram.number}, room up to {allowed}")
 
     def _check_bounds(self, layer: PointToPoint) -> None:
         options = layer.options

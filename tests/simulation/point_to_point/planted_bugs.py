@@ -21,6 +21,8 @@ _receive = PointToPoint.receive
 _poll = PointToPoint.poll
 _send = PointToPoint.send
 _transmit = PointToPoint._transmit
+_take_acks = PointToPoint._take_acks
+_take_early_map = PointToPoint._take_early_map
 
 
 def everything_is_new(self: PointToPoint, conversation: Conversation, number: int) -> bool:
@@ -108,8 +110,8 @@ def never_gives_up(self: PointToPoint, now: int, out: Effects) -> None:
     conversation = self.current
     if conversation is not None:
         for message in conversation.under_way.values():
-            if message.due <= now and message.transmissions > self.options.retransmissions:
-                message.transmissions = self.options.retransmissions
+            if message.due <= now and message.waits >= self.options.retransmissions:
+                message.waits -= 1
     _poll(self, now, out)
 
 
@@ -117,8 +119,8 @@ def gives_up_early(self: PointToPoint, now: int, out: Effects) -> None:
     conversation = self.current
     if conversation is not None:
         for message in conversation.under_way.values():
-            if message.due <= now and message.transmissions == self.options.retransmissions:
-                message.transmissions += 1
+            if message.due <= now and message.waits == self.options.retransmissions - 1:
+                message.waits += 1
     _poll(self, now, out)
 
 
@@ -157,7 +159,44 @@ def repeats_under_a_new_number(
     _transmit(self, conversation, message, now, out, backs_off)
 
 
+def map_one_off(
+    self: PointToPoint, conversation: Conversation, early: int, acknowledged: int
+) -> None:
+    """The first that is missing counts as come."""
+    _take_early_map(self, conversation, early << 1 | 1, acknowledged - 1)
+
+
+def known_early_not_moved(
+    self: PointToPoint, conversation: Conversation, datagram: Datagram, now: int, out: Effects
+) -> None:
+    """The map of what came early stays where it was when older messages are settled."""
+    before = conversation.known_early
+    _take_acks(self, conversation, datagram, now, out)
+    if conversation.known_early < before:
+        for bit in range(before.bit_length()):
+            if before >> bit & 1:
+                conversation.flying.pop(conversation.settled + 1 + bit, None)
+
+
 MUTANTS = [
+    Mutant(
+        "room_ignored",
+        "nothing leaves that the other end has no room for",
+        ["room"],
+        [Patch(PointToPoint, "_reach", lambda self, acknowledged, room: ptp.NEVER)],
+    ),
+    Mutant(
+        "map_one_off",
+        "the map names what came, and nothing else",
+        ["delivered or failed", "rest", "taken back"],
+        [Patch(PointToPoint, "_take_early_map", map_one_off)],
+    ),
+    Mutant(
+        "map_not_moved",
+        "what came early is counted from what is settled",
+        ["delivered or failed", "rest", "taken back"],
+        [Patch(PointToPoint, "_take_acks", known_early_not_moved)],
+    ),
     Mutant(
         "no_dedup",
         "a message is taken once",
@@ -192,7 +231,7 @@ MUTANTS = [
         "sample_from_retransmission",
         "only messages sent once give samples",
         ["round trip"],
-        [Patch(PointToPoint, "_may_sample", lambda self, message: True)],
+        [Patch(PointToPoint, "_may_sample", lambda self, message, answer: True)],
     ),
     Mutant(
         "no_wrap_around",
@@ -233,7 +272,7 @@ MUTANTS = [
     Mutant(
         "restart_not_reported",
         "a peer that has restarted is reported",
-        ["one life", "delivered or failed", "order"],
+        ["one life", "delivered or failed", "order", "honest failure"],
         [Patch(PointToPoint, "_open", restart_not_reported)],
     ),
     Mutant(

@@ -17,7 +17,7 @@ MUST_FIRE = (
     "loss", "duplication", "replay", "forgery", "no datagram", "restart", "torn step", "stray",
     "to a dead end", "retransmit", "duplicate", "ack delayed", "ack again", "ack given up",
     "ack of ack came", "hello again", "overtaken", "queue full", "gave up",
-    "no acknowledgement came", "no answer came", "it has restarted",
+    "no acknowledgement came", "no answer came", "it has restarted", "probe", "no room",
 )  # fmt: skip
 
 

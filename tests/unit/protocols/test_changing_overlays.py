@@ -6,12 +6,14 @@ import pytest
 
 from causalcast.core import NodeId
 from causalcast.parts.safe_links import SafeLinkMulticast
+from causalcast.protocols.prc_broadcast import PrcBroadcast
+from causalcast.registry import find_protocol
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.simulator.steps import DUPLICATE
-from causalcast.swarm.generate import toml_text
+from causalcast.swarm.generate import random_scenario, toml_text
 from causalcast.swarm.safe_parts import Parts
-from causalcast.swarm.trial import Trial, try_run
+from causalcast.swarm.trial import Trial, try_run, try_scenario
 
 PROTOCOLS = ["prc_broadcast", "cptcast"]
 
@@ -165,3 +167,50 @@ def test_the_tree_of_a_root_settles_though_everybody_sends() -> None:
         return kinds.count("duplicate") / kinds.count("deliver")
 
     assert doubled("root") < 0.1 < doubled("shared")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_with_vectors_every_link_between_nodes_with_a_past_becomes_safe(protocol: str) -> None:
+    """Whatever the swarm draws: where the overlay ends connected, the nodes end in one part."""
+    spec = find_protocol(protocol)
+    links = 0
+    for seed in range(30):
+        text = random_scenario(spec, seed, {"link_setup": "vector"})
+        run = ScenarioRun(Scenario(text, f"seed {seed}", protocol), "deliveries")
+        trial = try_run(run, run.run)
+        assert not trial.problems
+        assert "note.vector_setup.log_falls_short" not in trial.fired
+        world = run.simulation
+        parts = Parts(world, spec)
+        born = [node.me for node in world.nodes if node.up and node.stack.multicast.takes_part()]
+        for node in born:
+            peers = [p for p in world.links_of(node) if p in born and node in world.links_of(p)]
+            assert all(peer in parts.part_of[node] for peer in peers), f"seed {seed}"
+            links += len(peers)
+    assert links > 200
+
+
+def test_who_can_be_reached_must_have_the_message_though_no_way_leads_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Link agreement: only 0 -> 1 is safe, and 0 does not send what it delivers."""
+    make_out_safe, spread = SafeLinkMulticast.make_out_safe, PrcBroadcast.spread
+
+    def only_the_first(self: SafeLinkMulticast, link: Any, out: Any) -> None:
+        if self.me == 0:
+            make_out_safe(self, link, out)
+
+    def not_the_first(self: PrcBroadcast, *arguments: Any) -> None:
+        if self.me != 0:
+            spread(self, *arguments)
+
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("overlay", {"kind": "line", "nodes": 2}),
+        ("[publish]", {"at_ms": 10, "node": 0}),
+    ]
+    text = toml_text({"protocol": "prc_broadcast", "until_ms": 20, "seed": 1}, tables)
+    monkeypatch.setattr(SafeLinkMulticast, "make_out_safe", only_the_first)
+    assert not try_scenario(Scenario(text, "one way")).broken()
+    monkeypatch.setattr(PrcBroadcast, "spread", not_the_first)
+    assert "agreement" in try_scenario(Scenario(text, "one way")).broken()

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from causalcast.errors import WireError
-from causalcast.parts.point_to_point import ACK_OF_ACK, Datagram
+from causalcast.parts.point_to_point import ACK_OF_ACK, WIDEST, Datagram
 from causalcast.runtime.links.sealing import (
     REPLAY_WINDOW,
     ClusterKey,
@@ -104,11 +104,15 @@ def test_cookies_are_for_one_caller_and_some_time() -> None:
 
 
 def test_contents_go_there_and_back() -> None:
-    sent = Datagram(ACK_OF_ACK, 1, 2, 3, 4, 5, 6, 7, 8, 9, b"body")
-    found = read_content(pack_content(sent), 1, 2)
-    assert [getattr(found, name) for name in Datagram.__slots__] == [
-        getattr(sent, name) for name in Datagram.__slots__
-    ]
+    for early in (0, 1, 8, 1 << 64, (1 << WIDEST) - 1):
+        sent = Datagram(ACK_OF_ACK, 1, 2, 3, 4, 5, 6, 7, early, 9, 10, b"body")
+        found = read_content(pack_content(sent), 1, 2)
+        assert [getattr(found, name) for name in Datagram.__slots__] == [
+            getattr(sent, name) for name in Datagram.__slots__
+        ]
+        for cut in (-len(b"body") - 1, -len(b"body") - 20):
+            with pytest.raises(WireError):  # half a map, half a head
+                read_content(pack_content(sent)[:cut], 1, 2)
     assert read_content(pack_content(Datagram(RESET, 1, 2)), 1, 2).kind == RESET
     for nonsense in (b"", bytes(5), pack_content(Datagram(ACK_OF_ACK + 1, 0, 0))):
         with pytest.raises(WireError):

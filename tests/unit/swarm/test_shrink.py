@@ -1,11 +1,13 @@
 """A failing scenario becomes small, and what is left still fails in the same way."""
 
 import tomllib
+from typing import Any
 
 import pytest
 
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
+from causalcast.swarm.generate import toml_text
 from causalcast.swarm.shrink import Shrinker, shrink
 from causalcast.swarm.smaller import text_of_scenario, without_node
 from causalcast.swarm.trial import try_scenario
@@ -44,6 +46,24 @@ def test_without_patience_what_fails_is_kept_as_it_is() -> None:
     shrunk = shrinker.shrink(trial.text)
     assert shrunk is not None
     assert shrunk.trial.broken() == {"causal_order"}
+
+
+def test_what_only_moves_the_dice_is_left_out_with_other_dice() -> None:
+    """With the latencies of one seed three publications are needed; with others two do."""
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("overlay", {"kind": "edges", "nodes": 3, "edges": [[0, 1], [1, 2], [0, 2]]}),
+        ("network", {"latency_ms": {"kind": "exponential", "mean": 30}, "fifo": False}),
+        ("groups", {"all": "*"}),
+    ]
+    for at_ms, node in ((1, 0), (5, 0), (20, 1), (25, 1), (30, 2)):
+        tables.append(("[publish]", {"at_ms": at_ms, "node": node, "group": "all"}))
+    text = toml_text({"protocol": "naive_flood", "until_ms": 100, "seed": 5}, tables)
+    shrinker = Shrinker("causal_order", ("causal_order",), "naive_flood")
+    kept = shrinker._without_all_it_can_do_without(tomllib.loads(text))
+    assert len(kept["publish"]) == 3
+    shrunk = shrinker.shrink(text)
+    assert shrunk is not None and shrunk.events == 2
+    assert try_scenario(Scenario(shrunk.text, "again"), ("causal_order",)).problems
 
 
 def test_a_node_is_left_out_everywhere() -> None:

@@ -23,6 +23,7 @@ datagrams = st.builds(
     numbers,
     tokens,
     numbers,
+    st.integers(0, 65535),
     st.binary(max_size=LARGEST_BODY),
 )
 senders = st.tuples(

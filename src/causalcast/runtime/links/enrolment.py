@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 from causalcast.core.ids import NodeId
 from causalcast.errors import NodeError, WireError
 from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.carrier import Carrier
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.links.introductions import greeting_at
 from causalcast.runtime.security.authority import Authority
@@ -53,14 +54,16 @@ def grant(authority: Path | None, ticket: Passport, greeting: Greeting) -> bytes
     return certificate.public_bytes(Encoding.DER)
 
 
-async def ask(contact: Address, token: str, within: float) -> Greeting:
+async def ask(carrier: Carrier, contact: Address, token: str, within: float) -> Greeting:
     """What the node at `contact` tells of its cluster to somebody with a token, who keeps it."""
     ticket = read_token(token, Path())
     mine = first_greeting(ticket.passport.cluster, NodeId(ticket.passport.first), 0, "", "", {})
-    return await greeting_at(contact, mine, within, client_context(ticket))
+    return await greeting_at(carrier, contact, mine, within, client_context(ticket))
 
 
-async def enrol(contact: Address, token: str, home: Callable[[int], Path], within: float) -> int:
+async def enrol(
+    carrier: Carrier, contact: Address, token: str, home: Callable[[int], Path], within: float
+) -> int:
     """Get an identity at `contact`, and write it to the folder that `home` says; which node it is.
 
     OSError or TimeoutError if nobody answers, NodeError with what the node says if it refuses.
@@ -74,7 +77,7 @@ async def enrol(contact: Address, token: str, home: Callable[[int], Path], withi
         first_greeting(ticket.passport.cluster, NodeId(node), 0, "", "", {}),
         certificate=request.public_bytes(Encoding.DER),
     )
-    theirs = await greeting_at(contact, mine, within, client_context(ticket))
+    theirs = await greeting_at(carrier, contact, mine, within, client_context(ticket))
     if not theirs.certificate:
         raise NodeError(f"the node at {contact} gives no identity: {theirs.refusal}")
     try:

@@ -7,7 +7,7 @@ knows an address only: it asks there who answers, and then joins through that no
 
 import asyncio
 import ssl
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -15,10 +15,11 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.errors import NodeError, WireError
 from causalcast.runtime.links.address_book import Address, AddressBook
+from causalcast.runtime.links.carrier import Carrier
 from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
 from causalcast.runtime.security.identity import Passport, read_certificate
 from causalcast.runtime.security.tls import objection_to
-from causalcast.wire.framing import LENGTH_BYTES, frame
+from causalcast.wire.framing import FrameReader, frame
 
 MOST_REMEMBERED: Final = 4096  # nodes introduced on a link; beyond it they are introduced again
 
@@ -66,44 +67,80 @@ def take_in(addresses: Addresses, book: AddressBook, tls: bool) -> None:
 
 
 async def who_is_at(
-    address: Address, mine: Greeting, within: float, context: ssl.SSLContext | None
+    carrier: Carrier,
+    address: Address,
+    mine: Greeting,
+    within: float,
+    context: ssl.SSLContext | None,
 ) -> NodeId:
     """Who listens at `address`.
 
     OSError or TimeoutError if nobody does, NodeError if it could never be a neighbour.
     """
-    theirs = await greeting_at(address, mine, within, context)
+    theirs = await greeting_at(carrier, address, mine, within, context)
     found = differences(mine, theirs)
     if found:
         raise NodeError(f"the node at {address} cannot be a neighbour: {'; '.join(found)}")
     return NodeId(theirs.node)
 
 
-def _check_passport(writer: asyncio.StreamWriter, greeting: Greeting) -> None:
-    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+class _Asking(asyncio.BufferedProtocol):
+    """A connection on which each end only greets."""
+
+    def __init__(self, mine: Greeting) -> None:
+        self.theirs: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
+        self.transport: asyncio.Transport | None = None
+        self._mine = mine
+        self._reader = FrameReader(LIMIT)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(frame(msgspec.structs.replace(self._mine, wanted=ANYBODY).encode()))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.theirs.done():
+            return
+        try:
+            for body in self._reader.filled(nbytes, at_most=1):
+                self.theirs.set_result(read_greeting(body))
+        except WireError as error:
+            self.theirs.set_exception(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.theirs.done():
+            self.theirs.set_exception(ConnectionError("hung up before greeting"))
+
+
+def _check_passport(transport: asyncio.Transport, greeting: Greeting) -> None:
+    shown = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     objection = objection_to(Passport.of(read_certificate(shown)), greeting.node)
     if objection:
         raise WireError(objection)
 
 
 async def greeting_at(
-    address: Address, mine: Greeting, within: float, context: ssl.SSLContext | None
+    carrier: Carrier,
+    address: Address,
+    mine: Greeting,
+    within: float,
+    context: ssl.SSLContext | None,
 ) -> Greeting:
     """The greeting of whoever listens at `address`, neighbour or not; `context` for TLS."""
-    async with asyncio.timeout(within):
-        reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
-        try:
-            writer.write(frame(msgspec.structs.replace(mine, wanted=ANYBODY).encode()))
-            length = int.from_bytes(await reader.readexactly(LENGTH_BYTES))
-            if length > LIMIT:
-                raise WireError("its greeting is too long")
-            theirs = read_greeting(await reader.readexactly(length))
-            if context is not None:
-                _check_passport(writer, theirs)
-            return theirs
-        except asyncio.IncompleteReadError:
-            raise ConnectionError("hung up before greeting") from None
-        except WireError as error:
-            raise NodeError(f"whoever listens at {address} is no node of ours: {error}") from None
-        finally:
-            writer.close()
+    asking = _Asking(mine)
+    try:
+        async with asyncio.timeout(within):
+            await carrier.connect(lambda: asking, address.host, address.port, context)
+            theirs = await asking.theirs
+        assert asking.transport is not None
+        if context is not None:
+            _check_passport(asking.transport, theirs)
+        return theirs
+    except WireError as error:
+        raise NodeError(f"whoever listens at {address} is no node of ours: {error}") from None
+    finally:
+        asking.theirs.cancel()
+        if asking.transport is not None:
+            asking.transport.close()

@@ -53,6 +53,13 @@ class ClusterKey:
         return self._key
 
 
+def membership(cluster: str, key: bytes) -> ClusterKey:
+    """How nodes of this cluster prove that they are. Without a key of its own the cluster's name
+    must do: datagrams are sealed all the same, but whoever knows the name could work out how. Then
+    TLS inside says who is who, or the cluster is on loopback."""
+    return ClusterKey(key or cluster.encode())
+
+
 class Exchange:
     """One end's key pair of one session."""
 
@@ -113,7 +120,7 @@ class Opener:
             raise WireError("a replay")
         head = SEALED_HEAD.size
         try:
-            content = self._cipher.decrypt(_nonce(counter), bytes(data[head:]), bytes(data[:head]))
+            content = self._cipher.decrypt(_nonce(counter), data[head:], data[:head])
         except InvalidTag:
             raise WireError("a forged datagram") from None
         self._mark(counter)

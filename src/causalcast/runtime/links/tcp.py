@@ -287,8 +287,8 @@ class TcpLinks:
         self._dials: dict[NodeId, _Dial] = {}
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
-        self._carrier = carrier or TcpCarrier()
-        self._doorway = self._carrier.doorway(
+        self.carrier = carrier or TcpCarrier()
+        self._doorway = self.carrier.doorway(
             self.strangers,
             lambda: Connection(self, NodeId(-1), LinkId(-1), False),
             lambda: None if self.tls is None else self.tls.server,
@@ -409,7 +409,7 @@ class TcpLinks:
                 raise OSError("no address is known")
             async with asyncio.timeout(DIAL_TIMEOUT):
                 context = None if self.tls is None else self.tls.client
-                await self._carrier.connect(connection, address.host, address.port, context)
+                await self.carrier.connect(connection, address.host, address.port, context)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:

@@ -1,9 +1,8 @@
-"""Carries links over UDP: sealed sessions, each with a point-to-point layer and a byte stream.
+"""Carries links over UDP: one socket per node, and sealed sessions on it.
 
-One socket per node. A session is set up by a call (answered at first by a cookie, so that nobody is
-answered at an address that is not its own) and a reply; then every datagram is sealed. Inside, the
-point-to-point layer brings pieces of a byte stream over once and in order, with a window that
-adapts, so that frames of any length pass and asyncio's `Transport` is what the node sees.
+A session is set up by a call (answered at first by a cookie, so that nobody is answered at an
+address that is not its own) and a reply; then every datagram is sealed. `udp_session.py` has what
+happens inside.
 
 Reading goes on until the socket is empty, at most so many datagrams per turn, and what came in one
 turn is acknowledged together. A peer whose address changes is answered at the new one as soon as a
@@ -11,69 +10,34 @@ newer datagram of its session comes from there.
 """
 
 import asyncio
-import collections
 import errno
-import logging
 import os
-import random
 import socket
 import ssl
-from asyncio import sslproto
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.errors import WireError
-from causalcast.parts import point_to_point as ptp
-from causalcast.parts.point_to_point import Datagram, Effects, PointToPoint, PointToPointOptions
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
-from causalcast.runtime.links.doorway import FAREWELL_WITHIN, HANDSHAKE_WITHIN, Guest, Strangers
-from causalcast.runtime.links.sealing import (
-    Cookies,
-    Exchange,
-    Membership,
-    Opener,
-    Sealer,
-    SessionKeys,
+from causalcast.runtime.links.doorway import Guest, Strangers
+from causalcast.runtime.links.sealing import Cookies, Exchange, Membership, SessionKeys
+from causalcast.runtime.links.udp_session import (
+    LARGEST_DATAGRAM,
+    USUAL_DATAGRAM,
+    Place,
+    UdpTransport,
+    microseconds,
 )
 from causalcast.wire import sealed_datagram as wire
 
-log = logging.getLogger(__name__)
-
-DATAGRAMS_PER_TURN: Final = 64
-FEW: Final = 2  # datagrams under way; while there are more, only full ones join them
-BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
-LARGEST_DATAGRAM: Final = 16384  # where the way takes it, as loopback does
-SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
+DATAGRAMS_PER_TURN: Final = 16  # then they are acknowledged, so that the other end goes on
 CALL_AGAIN: Final = 0.1  # seconds, then twice as long each time
 MOST_UNPROVEN: Final = 32  # sessions whose caller has sent nothing sealed yet
 UNPROVEN_WITHIN: Final = 5.0  # seconds
 RENEW_COOKIES: Final = 60.0  # seconds
 SOCKET_BUFFER: Final = 4 << 20  # asked for; the kernel gives what it allows
-MOST_UNREAD: Final = 256  # pieces that wait while the node reads more slowly; more are not taken
-STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
-END: Final = b"\1"  # the stream ends here
-
-# A peer that says nothing for so long counts as failed: an idle one is asked once a second. On a
-# slow way nine copies would take longer than that, on a quick one about as long.
-SILENCE: Final = 5 * SECOND
-
-OPTIONS: Final = PointToPointOptions(
-    retransmissions=8,
-    keep_alive_every=1 * SECOND,
-    shortest_timeout=10 * MILLISECOND,
-    per_byte=0,
-    window=64,
-    fast_repeat=True,
-    confirm_acks=False,
-    adapts=True,
-    ack_delay=1 * MILLISECOND,
-    ack_every=2,
-)
-
-Place = tuple[Any, ...]  # an address as the socket gives it
 
 
 class UdpCarrier:
@@ -84,6 +48,8 @@ class UdpCarrier:
         self._membership = membership
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
+        self._leaving = False
+        self.largest_datagram = USUAL_DATAGRAM
         self._accept: Callable[[UdpTransport], None] | None = None
         self._sessions: dict[int, UdpTransport] = {}  # by our own number
         self._by_call: dict[bytes, UdpTransport] = {}  # those we were called for, not proven yet
@@ -109,6 +75,8 @@ class UdpCarrier:
             bound.close()
             raise
         self._socket = bound
+        fits = bound.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 64
+        self.largest_datagram = max(USUAL_DATAGRAM, min(fits, LARGEST_DATAGRAM))
         self._loop.add_reader(bound, self._read)
 
     async def connect(
@@ -147,13 +115,14 @@ class UdpCarrier:
         """The way in to this node."""
         return UdpDoorway(self, strangers, guest, context, failed)
 
-    def serve(self, accept: "Callable[[UdpTransport], None]") -> None:
+    def serve(self, accept: Callable[[UdpTransport], None]) -> None:
         """Answer calls from now on; `accept` gets each session that has proven itself."""
         self._accept = accept
 
     def close_when_empty(self) -> None:
         """Let go of the socket as soon as no session is left."""
         self._accept = None
+        self._leaving = True
         if self._socket is not None and not self._sessions:
             self._loop.remove_reader(self._socket)
             self._socket.close()
@@ -172,12 +141,12 @@ class UdpCarrier:
             if error.errno == errno.EMSGSIZE:
                 self.counts["too_long"] += 1
 
-    def forget(self, transport: "UdpTransport") -> None:
+    def forget(self, transport: UdpTransport) -> None:
         """A session is over."""
         self._sessions.pop(transport.session, None)
         self._touched.pop(transport, None)
         self._prove(transport)
-        if self._accept is None:
+        if self._leaving:
             self.close_when_empty()
 
     # Reading
@@ -194,14 +163,16 @@ class UdpCarrier:
             except OSError:
                 continue  # the network's answer to something that was sent
             try:
-                self._take(buffer[:size], place)
+                # Not once for all of them: what came while others were read would seem to be faster
+                # than it was, and the shortest round trip is remembered.
+                self._take(buffer[:size], place, microseconds(self._loop))
             except WireError as error:
                 self.counts[str(error).replace(" ", "_")] += 1
         touched, self._touched = self._touched, {}
         for transport in touched:
             transport.after_reading()
 
-    def _take(self, data: memoryview, place: Place) -> None:
+    def _take(self, data: memoryview, place: Place, now: int) -> None:
         if data and data[0] == wire.SEALED:
             session, counter = wire.read_head(data)
             transport = self._sessions.get(session)
@@ -210,7 +181,7 @@ class UdpCarrier:
                 self.transmit(statement + self._membership.prove(statement), place)
                 raise WireError("unknown session")
             self._touched[transport] = None
-            transport.take(data, counter, place)
+            transport.take(data, counter, place, now)
             return
         kind, *fields = wire.read_setup(data)
         if kind == wire.CALL:
@@ -265,7 +236,7 @@ class UdpCarrier:
         self._loop.call_later(UNPROVEN_WITHIN, self._give_up_unproven, key)
         self.transmit(transport.reply, place)
 
-    def proven(self, transport: "UdpTransport") -> None:
+    def proven(self, transport: UdpTransport) -> None:
         """The caller sealed something: it has the keys."""
         self._prove(transport)
         if self._accept is None:
@@ -273,7 +244,7 @@ class UdpCarrier:
         else:
             self._accept(transport)
 
-    def _prove(self, transport: "UdpTransport") -> None:
+    def _prove(self, transport: UdpTransport) -> None:
         if self._by_call.get(transport.called_with) is transport:
             del self._by_call[transport.called_with]
 
@@ -340,7 +311,7 @@ class UdpDoorway:
             task.cancel()
         self._carrier.close_when_empty()
 
-    def _let_in(self, transport: "UdpTransport") -> None:
+    def _let_in(self, transport: UdpTransport) -> None:
         guest = self._make_guest()
         address = str(transport.get_extra_info("peername")[0])
         context = self._context()
@@ -355,7 +326,7 @@ class UdpDoorway:
         task.add_done_callback(self._tasks.discard)
 
     async def _shake_hands(
-        self, transport: "UdpTransport", guest: asyncio.BaseProtocol, context: ssl.SSLContext
+        self, transport: UdpTransport, guest: asyncio.BaseProtocol, context: ssl.SSLContext
     ) -> None:
         try:
             await transport.begin_tls(guest, context, server_side=True)
@@ -384,319 +355,6 @@ class _Call:
         )
         statement = whole[: -wire.PROOF_BYTES]
         return statement + membership.prove(statement)
-
-
-class UdpTransport(asyncio.Transport):
-    """One session as a byte stream."""
-
-    def __init__(
-        self,
-        carrier: UdpCarrier,
-        place: Place,
-        session: int,
-        theirs: int,
-        keys: SessionKeys,
-        is_caller: bool,
-    ) -> None:
-        super().__init__()
-        self.session = session
-        self.called_with = b""
-        self.reply = b""
-        self._carrier = carrier
-        self._loop = asyncio.get_running_loop()
-        self._place = place
-        self.theirs = theirs
-        mine, other = keys.caller_key, keys.callee_key
-        tokens = keys.caller_token, keys.callee_token
-        if not is_caller:
-            mine, other, tokens = other, mine, tokens[::-1]
-        self._sealer, self._opener = Sealer(mine), Opener(other)
-        self._tokens = tokens
-        self._layer = PointToPoint(OPTIONS, random.SystemRandom())
-        self._layer.begin(*tokens, self._now())
-        self._piece = _piece_towards(place)
-        self._heard_at = self._now()
-        self._protocol: asyncio.BaseProtocol | None = None
-        self._reading = True
-        self._unread: collections.deque[bytes] = collections.deque()  # while nobody reads
-        self._buffer = bytearray()  # written, not numbered yet
-        self._high, self._low = 1 << 16, 1 << 14
-        self._paused = False
-        self._closing = False  # no more is written
-        self._ended = False  # the end of the stream has its number
-        self._gone = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = ptp.NEVER
-        self._goes_on = False  # a further burst is planned
-
-    def begin(self, protocol: asyncio.BaseProtocol) -> None:
-        """The session stands."""
-        self._protocol = protocol
-        protocol.connection_made(self)
-        self._hand_over()
-        self._set_timer()
-
-    async def begin_tls(
-        self, protocol: asyncio.BaseProtocol, context: ssl.SSLContext, server_side: bool
-    ) -> None:
-        """The session stands: shake hands inside it, then the protocol may speak."""
-        shaken: asyncio.Future[None] = self._loop.create_future()
-        # What asyncio puts on its own transports; it asks no more of them than is here.
-        tls = sslproto.SSLProtocol(
-            self._loop,
-            protocol,
-            context,
-            shaken,
-            server_side=server_side,
-            ssl_handshake_timeout=HANDSHAKE_WITHIN,  # type: ignore[arg-type]  # seconds, as float
-            ssl_shutdown_timeout=FAREWELL_WITHIN,
-        )
-        self.begin(tls)
-        try:
-            await shaken
-        except BaseException:
-            self.abort()
-            raise
-
-    # What the protocol asks for
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._closing:
-            return
-        self._buffer += data
-        self._feed()
-        if not self._paused and len(self._buffer) > self._high:
-            self._paused = True
-            if self._protocol is not None:
-                self._protocol.pause_writing()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = 1 << 16 if high is None else high
-        self._low = self._high // 4 if low is None else low
-
-    def get_write_buffer_size(self) -> int:
-        return len(self._buffer)
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._place if name == "peername" else default
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self._protocol is not None
-        return self._protocol
-
-    def is_reading(self) -> bool:
-        return self._reading
-
-    def pause_reading(self) -> None:
-        self._reading = False
-
-    def resume_reading(self) -> None:
-        self._reading = True
-        self._hand_over()
-
-    def close(self) -> None:
-        if not self._closing:
-            self._closing = True
-            self._feed()
-
-    def abort(self) -> None:
-        self._force_close(None)
-
-    def _force_close(self, error: Exception | None) -> None:
-        """As asyncio's own transports have it; its TLS calls this."""
-        if not self._gone:
-            self._transmit(Datagram(wire.RESET, 0, 0))
-            self._finish(error)
-
-    # What the carrier hands over
-
-    def take(self, data: memoryview, counter: int, place: Place) -> None:
-        """A datagram of this session; WireError if it is not what it seems."""
-        newest = self._opener.highest
-        content = self._opener.open(data, counter)
-        self._heard_at = self._now()
-        mine, theirs = self._tokens
-        datagram = wire.read_content(content, theirs, mine)
-        if counter > newest and place != self._place:
-            log.info("the peer at %s is now at %s", self._place, place)
-            self._carrier.counts["address_changed"] += 1
-            self._place = place
-            self._piece = _piece_towards(place)
-        if self._protocol is None:
-            self._carrier.proven(self)
-        if datagram.kind == wire.RESET:
-            self._finish(ConnectionResetError("the peer hung up"))
-            return
-        if len(self._unread) >= MOST_UNREAD and datagram.kind == ptp.DATA:
-            raise WireError("a slow reader")  # it comes again
-        out: Effects = []
-        self._layer.receive(datagram, self._now(), out)
-        self._perform(out)
-
-    def after_reading(self) -> None:
-        """A turn's datagrams were taken: acknowledge them, and send what the window allows."""
-        if not self._gone:
-            out: Effects = []
-            self._layer.poll(self._now(), out)
-            self._perform(out)
-            self._feed()
-
-    def forgotten(self) -> None:
-        """The peer knows nothing of this session."""
-        self._finish(ConnectionResetError("the peer has restarted"))
-
-    # Sending
-
-    def _feed(self) -> None:
-        """Number what was written, as far as window and burst allow."""
-        if self._gone or self._goes_on:
-            return
-        out: Effects = []
-        now = self._now()
-        sent = 0
-        while self._buffer and self._layer.may_send():
-            if (
-                len(self._buffer) < self._piece
-                and self._layer.queued() >= FEW
-                and not self._closing
-            ):
-                break  # an acknowledgement is near; until then more may come to share a datagram
-            if sent == BURST:
-                self._goes_on = True
-                self._loop.call_soon(self._go_on)
-                break
-            piece = STREAM + self._buffer[: self._piece]
-            del self._buffer[: self._piece]
-            self._layer.send(piece, now, out)
-            sent += 1
-        if self._closing and not self._ended and not self._buffer:
-            self._ended = True
-            self._layer.send(END, now, out)
-        self._perform(out)
-        self._set_timer()
-        if self._paused and len(self._buffer) <= self._low:
-            self._paused = False
-            if self._protocol is not None:
-                self._protocol.resume_writing()
-
-    def _go_on(self) -> None:
-        self._goes_on = False
-        self._feed()
-
-    def _transmit(self, datagram: Datagram) -> None:
-        sealed = self._sealer.seal(self.theirs, wire.pack_content(datagram))
-        self._carrier.transmit(sealed, self._place)
-
-    def _perform(self, out: Effects) -> None:
-        for effect in out:
-            if self._gone:
-                return
-            if isinstance(effect, ptp.Transmit):
-                self._transmit(effect.datagram)
-            elif isinstance(effect, ptp.Deliver):
-                self._deliver(effect.body)
-            elif isinstance(effect, ptp.Arrived):
-                if self._ended and self._layer.queued() == 0:
-                    self._finish(None)
-            elif isinstance(effect, ptp.Failed):
-                self._carrier.counts["peers_failed"] += 1
-                self._finish(TimeoutError(effect.reason))
-            elif isinstance(effect, ptp.Note) and effect.what in ("retransmit", "overtaken"):
-                self._carrier.counts["retransmissions"] += 1
-
-    # Receiving
-
-    def _deliver(self, body: bytes) -> None:
-        self._unread.append(body)
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        """Give the protocol what came, as long as it reads."""
-        while self._unread and self._reading and self._protocol is not None and not self._gone:
-            body = self._unread.popleft()
-            if body[:1] != STREAM:
-                self._acknowledge_the_end()
-                return
-            piece = memoryview(body)[1:]
-            while piece and not self._gone:
-                assert isinstance(self._protocol, asyncio.BufferedProtocol)
-                buffer = memoryview(self._protocol.get_buffer(len(piece)))
-                taken = min(len(buffer), len(piece))
-                buffer[:taken] = piece[:taken]
-                piece = piece[taken:]
-                self._protocol.buffer_updated(taken)
-
-    def _acknowledge_the_end(self) -> None:
-        """The peer closed in good order: so do we, and nothing is left to say."""
-        out: Effects = []
-        self._layer.poll(self._now(), out)
-        self._perform(out)
-        self._transmit(Datagram(wire.RESET, 0, 0))
-        self._finish(None)
-
-    # The end
-
-    def _finish(self, error: Exception | None) -> None:
-        if self._gone:
-            return
-        self._gone = self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._buffer.clear()
-        self._carrier.forget(self)
-        if self._protocol is not None:
-            self._loop.call_soon(self._protocol.connection_lost, error)
-
-    # Time
-
-    def _set_timer(self) -> None:
-        """Be woken at the next deadline; an earlier one that is planned already looks again."""
-        if self._gone or self._timer_at <= self._now() + OPTIONS.ack_delay:
-            return
-        due = min(self._layer.deadline(), self._heard_at + SILENCE)
-        if due >= self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._loop.call_at(due / SECOND, self._wake)
-
-    def _wake(self) -> None:
-        self._timer = None
-        self._timer_at = ptp.NEVER
-        if self._now() - self._heard_at > SILENCE:
-            self._carrier.counts["peers_failed"] += 1
-            self._finish(TimeoutError("nothing was heard any more"))
-        self.after_reading()
-
-    def _now(self) -> int:
-        return int(self._loop.time() * SECOND) + 1  # never before a timer that has run out
-
-
-def _piece_towards(place: Place) -> int:
-    """How much of the stream fits into one datagram on the way there."""
-    is_six = ":" in place[0]
-    most = LARGEST_DATAGRAM
-    try:
-        with socket.socket(
-            socket.AF_INET6 if is_six else socket.AF_INET, socket.SOCK_DGRAM
-        ) as probe:
-            probe.connect(place)  # sends nothing
-            mtu = probe.getsockopt(*_MTU[is_six])
-            most = min(most, mtu - (48 if is_six else 28))
-    except OSError:
-        most = SMALLEST_DATAGRAM
-    return max(most, SMALLEST_DATAGRAM) - wire.OVERHEAD - len(STREAM)
-
-
-# The kernel's word on the way to a connected address (IP_MTU, IPV6_MTU of Linux).
-_MTU: Final = {False: (socket.IPPROTO_IP, 14), True: (socket.IPPROTO_IPV6, 24)}
 
 
 def _draw() -> int:

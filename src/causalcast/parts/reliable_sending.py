@@ -89,7 +89,7 @@ RARE: Final = [
     "reliable_sending.beyond_a_gap",
 ]
 
-OPTIONS: Final = [
+OPTIONS: Final[list[Option]] = [
     Option(
         "spread",
         "overlay",

@@ -134,7 +134,7 @@ class SafeLinkMulticast(Multicast):
 
     def send_in_stream(self, link: Link, message: Message, out: Outbox) -> None:
         """Send something that must not overtake tokens."""
-        out.send(link.peer, message, link.name)
+        send_in_order(link, message, out)
 
     def peer_has(self, link: Link, message: MessageId, out: Outbox) -> None:
         """The peer certainly has this message."""
@@ -263,6 +263,12 @@ class SafeLinkMulticast(Multicast):
     def state_size(self) -> int:
         owed = sum(len(link.owed) for link in self.links.values())
         return owed + len(self.backlog) + self.setup.size()
+
+
+def send_in_order(link: Link, message: Message, out: Outbox) -> None:
+    """Send what carries order: never where the other end does not know yet what comes."""
+    assert link.safe_out, f"{message!r} for {link.peer}, and that direction is not safe"
+    out.send(link.peer, message, link.name)
 
 
 def reached_by(multicast: Multicast) -> list[NodeId]:

@@ -61,6 +61,7 @@ from causalcast.parts.safe_links import (
     all_came_in_turn,
     nothing_is_owed,
     reached_by,
+    send_in_order,
 )
 from causalcast.parts.safe_path_setup import Control
 
@@ -359,7 +360,7 @@ class SenderOrder(CptCast):
                 link.owed[message] = self.delivered
             if link.safe_out:
                 if link is source or announced or link.name in asked:
-                    out.send(link.peer, Skip(message), link.name)
+                    send_in_order(link, Skip(message), out)
                 else:
                     self._push(link, delivery, out)
             elif announced:  # a one-way link: nothing else tells the peer not to keep it
@@ -369,12 +370,12 @@ class SenderOrder(CptCast):
     def _push(self, link: TreeLink, delivery: Delivery, out: Outbox) -> None:
         message = delivery.publication.id
         if not link.queue and link.modes.is_eager(message):
-            out.send(link.peer, Gossip(delivery.publication, delivery.hops), link.name)
+            send_in_order(link, Gossip(delivery.publication, delivery.hops), out)
             return
         told = not link.queue or self.announces_all
         link.queue.append(Waiting(delivery, None, told))
         if told:
-            out.send(link.peer, IHave(message, delivery.hops), link.name)
+            send_in_order(link, IHave(message, delivery.hops), out)
 
     def send_in_stream(self, link: Link, message: Message, out: Outbox) -> None:
         assert isinstance(link, TreeLink)
@@ -382,7 +383,7 @@ class SenderOrder(CptCast):
             out.note("cptcast.control_waits", link.peer)
             link.queue.append(Waiting(None, message, True))
         else:
-            out.send(link.peer, message, link.name)
+            send_in_order(link, message, out)
 
     def _pump(self, link: TreeLink, out: Outbox) -> None:
         """Let go what heads the queue, up to the first that waits for a graft or evidence."""
@@ -397,17 +398,17 @@ class SenderOrder(CptCast):
             else:
                 head.told = True
                 message = head.delivery.publication.id
-                out.send(link.peer, IHave(message, head.delivery.hops), link.name)
+                send_in_order(link, IHave(message, head.delivery.hops), out)
                 return
             del link.queue[0]
 
     def _send_waiting(self, link: TreeLink, waiting: Waiting, out: Outbox) -> None:
         if waiting.delivery is None:
             assert waiting.control is not None
-            out.send(link.peer, waiting.control, link.name)
+            send_in_order(link, waiting.control, out)
         else:
             delivery = waiting.delivery
-            out.send(link.peer, Gossip(delivery.publication, delivery.hops), link.name)
+            send_in_order(link, Gossip(delivery.publication, delivery.hops), out)
 
     def peer_has(self, link: Link, message: MessageId, out: Outbox) -> None:
         assert isinstance(link, TreeLink)
@@ -416,7 +417,7 @@ class SenderOrder(CptCast):
             return
         waiting = link.queue.pop(place)
         if not waiting.told:
-            out.send(link.peer, Skip(message), link.name)
+            send_in_order(link, Skip(message), out)
         if place == 0:
             self._pump(link, out)
 
@@ -528,12 +529,12 @@ class ReceiverOrder(CptCast):
             if not link.safe_out:
                 continue
             if peer_has:
-                out.send(link.peer, Skip(message), link.name)
+                send_in_order(link, Skip(message), out)
             elif link.modes.is_eager(message):
-                out.send(link.peer, Gossip(publication, hops + 1), link.name)
+                send_in_order(link, Gossip(publication, hops + 1), out)
             else:
                 link.kept[message] = Delivery(publication, hops + 1)
-                out.send(link.peer, IHave(message, hops + 1), link.name)
+                send_in_order(link, IHave(message, hops + 1), out)
 
     def _settle_stalled(
         self, link: TreeLink, stalled: Stalled, is_source: bool, asked: bool, out: Outbox

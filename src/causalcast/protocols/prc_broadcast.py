@@ -37,6 +37,7 @@ from causalcast.parts.safe_links import (
     all_came_in_turn,
     nothing_is_owed,
     reached_by,
+    send_in_order,
 )
 
 
@@ -77,9 +78,9 @@ class PrcBroadcast(SafeLinkMulticast):
             if not link.safe_out:
                 continue
             if link is source and self.skips:
-                out.send(link.peer, Skip(publication.id), link.name)
+                send_in_order(link, Skip(publication.id), out)
             else:
-                out.send(link.peer, gossip, link.name)
+                send_in_order(link, gossip, out)
 
     def on_token(self, link: Link, message: Message, out: Outbox) -> None:
         if isinstance(message, Gossip):

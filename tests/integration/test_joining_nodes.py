@@ -146,7 +146,7 @@ def test_nodes_join_through_a_contact_and_leave(
     assert broken_promises(comers) == []
 
 
-@BOTH
+@pytest.mark.parametrize("protocol", ["cptcast", "prc_broadcast"])
 def test_halves_of_a_cut_network_find_together_with_nothing_missing(
     tmp_path: Path, protocol: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from causalcast.core import Outbox, Publication
 from causalcast.parts.member_multicast import Copy, MemberMulticast, Stamped, Taken
+from causalcast.protocols import member_multicast
 from causalcast.protocols.member_multicast import MemberCausalMulticast
 from causalcast.swarm.mutant import Mutant, Patch
 
@@ -39,7 +40,8 @@ def not_delivered_here(self: MemberCausalMulticast, publication: Publication, ou
     everybody = list(range(len(self.members)))
     _, copies = self.multicast.multicast(publication.body, everybody, publication.group)
     for copy in copies:
-        self._send(self.members[copy.to], copy.stamped, out)
+        whole = member_multicast.Copy(publication, copy.stamped.vector)
+        self._send(self.members[copy.to], whole, out)
 
 
 _receive = MemberMulticast.receive

@@ -58,14 +58,13 @@ class Copy(Message):
     The sender's own slot of the vector is the number of the publication.
     """
 
-    __slots__ = ("body", "group", "vector")
+    __slots__ = ("publication", "vector")
 
-    wire = Wire("member_multicast.copy", group=GroupId, vector=list[int], body=bytes)
+    wire = Wire("member_multicast.copy", publication=Publication, vector=list[int])
 
-    def __init__(self, group: GroupId, vector: list[int], body: bytes) -> None:
-        self.group = group
+    def __init__(self, publication: Publication, vector: list[int]) -> None:
+        self.publication = publication
         self.vector = vector
-        self.body = body
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -99,7 +98,7 @@ class MemberCausalMulticast(Multicast):
         own, copies = self.multicast.multicast(publication.body, everybody, publication.group)
         assert own.number == number_of(publication.id)
         for copy in copies:
-            self._send(self.members[copy.to], copy.stamped, out)
+            self._send(self.members[copy.to], Copy(publication, copy.stamped.vector), out)
         out.deliver(publication)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
@@ -108,18 +107,23 @@ class MemberCausalMulticast(Multicast):
         if slot is None or not self.multicast.active[slot]:
             out.note("member_multicast.from_a_dropped_member", sender)
             return
-        vector = message.vector
-        if len(vector) != len(self.members) or min(vector) < 0 or max(vector) >= MOST_NUMBERS:
+        vector, came = message.vector, message.publication.id
+        if (
+            len(vector) != len(self.members)
+            or min(vector) < 0
+            or max(vector) >= MOST_NUMBERS
+            or came != message_id(sender, vector[slot])
+        ):
             out.note("member_multicast.no_vector", sender)
             return
-        came = message_id(sender, vector[slot])
         if self._is_old(slot, vector[slot]):
             out.duplicate(came)
             return
         if len(self.multicast.held()) >= MOST_HELD:
             out.note("member_multicast.too_many_held", sender)
             return
-        taken = self.multicast.receive(slot, Stamped(vector, True, message.body, message.group))
+        body, group = message.publication.body, message.publication.group
+        taken = self.multicast.receive(slot, Stamped(vector, True, body, group))
         if not taken:
             out.hold(came, self._cause_of(came))
         for one in taken:
@@ -132,14 +136,15 @@ class MemberCausalMulticast(Multicast):
         return [self._cause_of(message)] if self._is_held(message) else []
 
     def waiting_bytes(self) -> int:
-        return sum(len(copy.body) for copies in self.waiting.values() for copy in copies)
+        return sum(
+            len(copy.publication.body) for copies in self.waiting.values() for copy in copies
+        )
 
     def state_size(self) -> int:
         waiting = sum(len(copies) for copies in self.waiting.values())
         return len(self.members) + len(self.multicast.held()) + waiting
 
-    def _send(self, peer: NodeId, stamped: Stamped, out: Outbox) -> None:
-        copy = Copy(GroupId(stamped.group), stamped.vector, stamped.text)
+    def _send(self, peer: NodeId, copy: Copy, out: Outbox) -> None:
         if peer in self.linked:
             out.send(peer, copy)
         else:

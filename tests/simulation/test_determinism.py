@@ -57,6 +57,21 @@ def test_a_users_own_file_runs_on_the_compiled_core(
     assert hashes(str(mine), 5, ROOT / "src", "0")[1:] == hashes(str(mine), 5, compiled, "0")[1:]
 
 
+@pytest.mark.slow
+def test_explore_refuses_code_whose_memory_it_cannot_copy(compiled: Path) -> None:
+    """It would find violations that are none."""
+    scenario = ROOT / "scenarios" / "three_nodes_two_messages.toml"
+    done = subprocess.run(
+        [sys.executable, "-m", "causalcast", "explore", str(scenario)],
+        env=dict(os.environ, PYTHONPATH=str(compiled)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "leave the compiled package out of PYTHONPATH" in done.stderr
+
+
 def test_the_level_of_the_trace_changes_nothing_that_happens() -> None:
     """Publications and deliveries are the same, whatever else is written down."""
     spec = find_protocol("vector_clock_broadcast")

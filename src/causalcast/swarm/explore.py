@@ -43,7 +43,7 @@ from causalcast.swarm.trial import (
     Problem,
     promised,
 )
-from causalcast.swarm.world_states import Numbers, State, WorldStates
+from causalcast.swarm.world_states import Numbers, State, WorldStates, is_interpreted
 from causalcast.trace.recorder import Recorder
 
 SPENDS = {
@@ -117,6 +117,11 @@ class Explorer:
             raise ConfigError(
                 f"{scenario.where}: a reduced search knows publications, arrivals on FIFO links "
                 "and cuts; anything else needs the full search"
+            )
+        if not is_interpreted():
+            raise ConfigError(
+                "explore copies the memory of nodes, which compiled code does not show: leave the "
+                "compiled package out of PYTHONPATH"
             )
         self._spec = scenario.blueprint.protocol
         self._promised = tuple(check or promised(self._spec))

@@ -7,6 +7,7 @@ what it does is remembered: most steps of a search then never touch the world.
 Two states count as equal only if every node's memory in its order, every queue and every log are.
 """
 
+import inspect
 import pickle
 from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -22,6 +23,11 @@ Row = tuple[Any, ...]
 Log = tuple[Row, ...]
 Queue = tuple[int, ...]
 Key = TypeVar("Key", bound=Hashable)
+
+
+def is_interpreted() -> bool:
+    """Whether the memory of nodes can be copied: compiled objects keep it to themselves."""
+    return inspect.isfunction(SimNode.__init__)
 
 
 class State(NamedTuple):

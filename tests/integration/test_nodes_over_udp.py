@@ -137,9 +137,10 @@ def test_hostile_datagrams_change_nothing(tmp_path: Path) -> None:
             for number, (out, data, place) in enumerate(recorded):
                 out.sendto(data, place)  # a replay, from the right address
                 out.sendto(data[: number % len(data)], place)
-                spot = number * 7 % len(data)
-                flipped = bytes([data[spot] ^ 1 << number % 8])
-                out.sendto(data[:spot] + flipped + data[spot + 1 :], place)
+                # What it is, whose it is, what it says, its seal, and anywhere.
+                for spot in (0, 2, len(data) // 2, len(data) - 1, number * 7 % len(data)):
+                    flipped = bytes([data[spot] ^ 1 << number % 8])
+                    out.sendto(data[:spot] + flipped + data[spot + 1 :], place)
                 out.sendto(os.urandom(number % 300), place)
             counts = carrier_of(one).counts, carrier_of(two).counts
             for kind in ("a_replay", "a_forged_datagram", "unknown_session", "no_datagram_of_ours"):

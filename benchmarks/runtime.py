@@ -44,6 +44,7 @@ class System:
     iterate: bool = False
     uvloop: bool = False
     broker: bool = False
+    hand_over: bool = False
 
 
 def systems(wanted: list[str]) -> list[System]:
@@ -60,6 +61,7 @@ def systems(wanted: list[str]) -> list[System]:
             System("compiled", "causalcast_node.py", COMPILED),
             System("compiled, TLS", "causalcast_node.py", COMPILED, tls=True),
             System("compiled, iterator", "causalcast_node.py", COMPILED, iterate=True),
+            System("compiled, keeping", "causalcast_node.py", COMPILED, hand_over=True),
         ]
     if _has("uvloop"):
         found.append(System("causalcast, uvloop", "causalcast_node.py", SOURCE, uvloop=True))
@@ -130,6 +132,7 @@ def run(
                 "tls": str(tls) if system.tls else "",
                 "iterate": system.iterate,
                 "uvloop": system.uvloop,
+                "hand_over": system.hand_over,
                 "folder": folder,
             }
             processes.append(_start(system.script, system.path, json.dumps(work)))

@@ -17,6 +17,7 @@ peers = {{ {peers} }}
 [protocol]
 name = "vector_clock_broadcast"
 spread = "direct"
+hand_over = {hand_over}
 [overlay]
 kind = "full_mesh"
 [groups]
@@ -42,6 +43,7 @@ class CausalcastNode(Member):
             peers=peers,
             receivers=work.receivers,
             security=security,
+            hand_over="true" if work.hand_over else "false",
         )
         self._node = Node(NodeConfig.parse(text, Path(work.folder)))
         await self._node.start()

@@ -34,6 +34,7 @@ class Work:
     tls: str  # a folder with a throw-away certificate; empty: plain TCP
     iterate: bool  # take messages by async iteration, not by callback
     uvloop: bool
+    hand_over: bool  # keep what came until everybody has it, for the case that its origin dies
     folder: str
 
     @property

@@ -90,7 +90,9 @@ class Unacknowledged(Message):
 MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged]
 RARE: Final = ["reliable_links.repeated", "reliable_links.resumed", "reliable_links.early"]
 
-OPTIONS: Final = [option for option in reliable_sending.OPTIONS if option.name != "spread"]
+OPTIONS: Final = [
+    option for option in reliable_sending.OPTIONS if option.name not in ("spread", "hand_over")
+]
 
 
 @final

@@ -97,6 +97,12 @@ OPTIONS: Final[list[Option]] = [
         choices=["overlay", "direct"],
     ),
     Option(
+        "hand_over",
+        True,
+        "with spread = 'direct': keep copies until all have them, and bring them where their "
+        "origin died",
+    ),
+    Option(
         "repeat_after",
         250 * MILLISECOND,
         # Well above a round trip across a continent, so that repetitions mean loss.
@@ -160,6 +166,7 @@ class ReliableSending:
         self.direct = setup.text("spread") == "direct"
         if self.direct and not setup.topology.is_complete():
             raise Misfit("spread = 'direct' needs everybody to be a neighbour (overlay full_mesh)")
+        self._hands_over = self.direct and setup.flag("hand_over")
         self.me = setup.me
         self.repeat_after = setup.number("repeat_after")
         self.acknowledge_after = setup.number("acknowledge_after")
@@ -212,7 +219,7 @@ class ReliableSending:
                 self._spread(identity, out)
                 if neighbour is not None:  # nobody has what was made here just now
                     self._forget(origin_of(identity))
-            else:
+            elif self._hands_over:
                 self._keep_safe(identity, message)
                 self.safe.tend(out)
         if neighbour is not None and neighbour.unacknowledged >= self._acknowledge_at:
@@ -245,8 +252,9 @@ class ReliableSending:
             out.start_timer(ACKNOWLEDGE, self.acknowledge_after, sender)
         neighbour.to_acknowledge[last] = None
         neighbour.unacknowledged += number - number_of(first) + 1
-        self._keep_safe(last, Run(messages))
-        self.safe.tend(out)
+        if self._hands_over:
+            self._keep_safe(last, Run(messages))
+            self.safe.tend(out)
         if neighbour.unacknowledged >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
             self._acknowledge(sender, neighbour, out)
@@ -301,7 +309,7 @@ class ReliableSending:
         neighbour.queue.clear()
         self._tell_all(peer, neighbour, out)
         out.start_timer(REPEAT, self.repeat_after, peer)
-        if self.direct:
+        if self._hands_over:
             self.safe.on_neighbour_up(peer, out)
 
     def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
@@ -316,17 +324,17 @@ class ReliableSending:
             del self.neighbours[peer]  # a passing guest: nothing is kept for its return
         out.cancel_timer(REPEAT, peer)
         out.cancel_timer(ACKNOWLEDGE, peer)
-        if self.direct:
+        if self._hands_over:
             self.safe.on_neighbour_down(peer, out)
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
         """The detector believes `peer` to be down."""
-        if self.direct:
+        if self._hands_over:
             self.safe.on_suspect(peer, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         """The detector believes so no longer."""
-        if self.direct:
+        if self._hands_over:
             self.safe.on_trust(peer, out)
 
     def restore(self, record: Message) -> Message | None:
@@ -341,7 +349,7 @@ class ReliableSending:
         self.seen.add(identity)
         if not self.direct or origin_of(identity) == self.me:
             self._keep(identity, record.message)
-        else:
+        elif self._hands_over:
             self._keep_safe(identity, record.message)
         return record.message
 

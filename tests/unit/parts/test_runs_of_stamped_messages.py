@@ -15,12 +15,15 @@ ME = NodeId(1)
 OTHERS = [NodeId(2), NodeId(3), NodeId(4)]
 
 
-def receiver(out: Outbox, spread: str = "direct") -> StampedBroadcast:
+def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> StampedBroadcast:
     """One of four who are all linked, and have nothing yet."""
     everybody = [ME, *OTHERS]
     groups = Groups({"all": everybody})
     graph = Topology({node: [peer for peer in everybody if peer != node] for node in everybody})
-    options = {option.name: option.default for option in OPTIONS} | {"spread": spread}
+    options = {option.name: option.default for option in OPTIONS} | {
+        "spread": spread,
+        "hand_over": hand_over,
+    }
 
     def no_inner(*_: object) -> None:
         raise AssertionError
@@ -106,3 +109,13 @@ def test_what_is_next_is_counted_at_once_and_acknowledged_in_time() -> None:
         delivered = [number_of(e.publication.id) for e in out.effects if isinstance(e, Deliver)]
         assert delivered == list(range(1, first))
     assert repr(acknowledged) == repr([Have({OTHERS[0]: 250}, [], False, False)])
+
+
+def test_nothing_is_kept_for_a_dead_origin_where_nobody_wants_it() -> None:
+    messages = a_run(OTHERS[0], 1, 5, {})
+    for hand_over in (True, False):
+        out = Outbox()
+        taker = receiver(out, hand_over=hand_over)
+        taker.on_run(OTHERS[0], messages[0], tuple(m.publication for m in messages), out)
+        taker.on_message(OTHERS[0], a_run(OTHERS[0], 6, 1, {})[0], out)
+        assert (taker.sending.kept() > 0) == hand_over

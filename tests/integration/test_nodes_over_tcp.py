@@ -404,6 +404,29 @@ def test_what_a_node_cannot_do_is_said_clearly(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_what_is_durable_is_published_even_if_the_node_stops_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row cannot be written: whoever published hears that it is durable, and does not wait."""
+    town = Neighbourhood(tmp_path, 1)
+
+    def no_room(*_: object, **__: object) -> None:
+        raise NodeError("no room for rows")
+
+    async def story() -> None:
+        async with town.running() as (node,):
+            monkeypatch.setattr(node._running(), "add_row", no_room)
+            async with asyncio.timeout(10):
+                await node.group("all").publish(b"durable")
+                with pytest.raises(NodeError, match="no room for rows"):
+                    await node.wait_stopped()
+        monkeypatch.undo()
+        async with town.running() as (node,):
+            assert await take(node.group("all"), 1) == [b"durable"]
+
+    asyncio.run(story())
+
+
 def test_what_keeps_a_node_from_starting_is_said_clearly(tmp_path: Path) -> None:
     """A folder that is a file, and an address that somebody else has; then it starts."""
     town = Neighbourhood(tmp_path, 1)

@@ -150,8 +150,8 @@ class Inbox:
         return self.unacknowledged.pop(message, None) is not None
 
     def call(self, group: GroupId, handle: Callable[[Publication], None]) -> None:
-        """Hand the deliveries of `group` to `handle` from now on, in order, in turns of the loop
-        that are the application's own."""
+        """Hand the deliveries of `group` to `handle` from now on, in order: those of a read at its
+        end (`gather`), others in turns of the loop that are the application's own."""
         inbox = self._of(group)
         inbox.handle = handle
         self._plan(inbox)

@@ -133,8 +133,9 @@ class Group:
     def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
         """Call `callback` with every message from now on, instead of iterating.
 
-        It runs in a turn of the loop of its own, so it may publish. What it returns from is
-        acknowledged; what it fails at is not, and goes to the loop's exception handler.
+        It runs in the loop, between two steps of the node, so it may do with the node what it
+        likes, and should be short. What it returns from is acknowledged; what it fails at is not,
+        and goes to the loop's exception handler.
         """
         host = self._host
         host.inbox.call(self._group, Caller(host, self.name, callback).hand_over)

@@ -286,9 +286,9 @@ class SteppingHost(World):
                 if step.sequence:
                     self._place = places[step.sequence - first]
                     self.performed = step.sequence
-                self._happen(step.actions)
                 if step.publisher is not None:
-                    self._is_published(step)
+                    self._is_published(step)  # first: it is, whatever comes of the rest
+                self._happen(step.actions)
         except (OSError, CausalcastError) as error:
             self.fail(error, "its trace log or a socket")
             return

@@ -1,0 +1,61 @@
+"""Publications that came as one are looked at as strictly as one by one."""
+
+import pytest
+
+from causalcast.core import GroupId, Groups, NodeId, Publication, message_id
+from causalcast.errors import Rejected, WireError
+from causalcast.runtime.security.admission import MOST_AHEAD, Admission
+from causalcast.runtime.security.rights import Rights
+from causalcast.runtime.security.signatures import Signatures
+
+ME, OTHER = NodeId(1), NodeId(2)
+GROUPS = Groups({"all": [ME, OTHER]})
+
+
+class OneBadSignature(Signatures):
+    """Believes every publication but number 7."""
+
+    def __init__(self) -> None:
+        """Needs no keys."""
+
+    def check(self, publication: Publication) -> None:
+        if publication.id == message_id(OTHER, 7):
+            raise WireError("signed by somebody else")
+
+
+def admission(signatures: Signatures | None = None) -> Admission:
+    return Admission(ME, GROUPS, [ME, OTHER], Rights(), lambda: 3, signatures)
+
+
+def a_run(origin: NodeId, first: int, count: int, group: int = 0) -> tuple[Publication, ...]:
+    numbers = range(first, first + count)
+    return tuple(Publication(message_id(origin, n), GroupId(group), b"") for n in numbers)
+
+
+def test_every_signature_of_a_run_is_looked_at() -> None:
+    gate = admission(OneBadSignature())
+    gate.check_run(a_run(OTHER, 1, 6))
+    with pytest.raises(Rejected, match="somebody else"):
+        gate.check_run(a_run(OTHER, 6, 3))
+
+
+def test_a_run_counts_to_its_last() -> None:
+    gate = admission()
+    gate.check_run(a_run(OTHER, 1, 10))
+    gate.check(a_run(OTHER, 10 + MOST_AHEAD, 1))
+    with pytest.raises(Rejected, match="after"):
+        gate.check(a_run(OTHER, 11 + 2 * MOST_AHEAD, 1))
+
+
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        (a_run(ME, 3, 2), "as_myself"),  # 3 is mine, 4 is not
+        (a_run(NodeId(9), 1, 2), "unknown_origin"),
+        (a_run(OTHER, 1, 2, group=5), "unknown_group"),
+    ],
+)
+def test_what_cannot_be_true_is_rejected(run: tuple[Publication, ...], kind: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        admission().check_run(run)
+    assert rejected.value.kind == kind

@@ -88,6 +88,9 @@ def test_runs_are_taken_in_as_if_one_by_one(
         assert told(together.effects) == told(apart.effects)
         assert taker.delivery.delivered == other.delivery.delivered
         assert taker.sending.seen.counts == other.sending.seen.counts
+        for peer in OTHERS:
+            known, expected = (one.sending.neighbours[peer].has for one in (taker, other))
+            assert (known.counts, known.beyond()) == (expected.counts, expected.beyond())
     for peer in OTHERS:
         together.effects.clear()
         apart.effects.clear()

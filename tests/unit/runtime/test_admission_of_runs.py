@@ -13,13 +13,13 @@ GROUPS = Groups({"all": [ME, OTHER]})
 
 
 class OneBadSignature(Signatures):
-    """Believes every publication but number 7."""
+    """Believes every publication but number 8."""
 
     def __init__(self) -> None:
         """Needs no keys."""
 
     def check(self, publication: Publication) -> None:
-        if publication.id == message_id(OTHER, 7):
+        if publication.id == message_id(OTHER, 8):
             raise WireError("signed by somebody else")
 
 
@@ -36,7 +36,7 @@ def test_every_signature_of_a_run_is_looked_at() -> None:
     gate = admission(OneBadSignature())
     gate.check_run(a_run(OTHER, 1, 6))
     with pytest.raises(Rejected, match="somebody else"):
-        gate.check_run(a_run(OTHER, 6, 3))
+        gate.check_run(a_run(OTHER, 7, 3))
 
 
 def test_a_run_counts_to_its_last() -> None:

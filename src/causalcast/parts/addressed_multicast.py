@@ -490,8 +490,7 @@ class AddressedMulticast(Multicast):
     def _keep_safe(self, origin: NodeId, message: Message) -> None:
         name = self.name_of(message)
         others = [node for node in self.destinations(message) if node not in (origin, self.me)]
-        if others and not self.safe.has(origin, name):
-            self.safe.keep(origin, name, message, others)
+        if self.safe.keep(origin, name, message, others):
             self._entrust_later(origin, message)
 
     def _entrust_later(self, origin: NodeId, message: Message) -> None:

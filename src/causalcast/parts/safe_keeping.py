@@ -5,10 +5,10 @@ middle of a multicast, some have the copy and some do not. So whoever takes a co
 is at all its destinations:
 
 - While the origin is there, it tells: up to which number its copies of a group are everywhere. It
-  tells after a pause, or when that is much. What it told is forgotten. Only if the oldest copy of a
-  group stays for longer than that takes, its origin is asked, and less and less often: what it told
-  may have been lost. If the copy is for somebody who stays away, the asking ends until a link comes
-  or goes, or a new copy is kept.
+  tells that at once, but after a pause if it has just told something and there is not much to tell.
+  What it told is forgotten. Only if the oldest copy of a group stays for longer than that takes,
+  its origin is asked, and less and less often: what it told may have been lost. If the copy is for
+  somebody who stays away, the asking ends until a link comes or goes, or a new copy is kept.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
@@ -117,7 +117,21 @@ class Kept:
         return self._may_lack
 
 
-Shelf = dict[GroupId, dict[int, Kept]]  # of one origin: per group, in the order they were kept
+@final
+class Shelf:
+    """What is known of the copies of one origin for one group."""
+
+    def __init__(self) -> None:
+        self.everywhere = 0  # the origin told so of all up to this one
+        self.copies: dict[int, Kept] = {}  # by number, in the order they were kept
+
+    def oldest(self) -> int:
+        """The number of the copy that was kept first."""
+        return next(iter(self.copies))
+
+    def stays(self) -> bool:
+        """Whether the oldest copy was so when it was last looked at."""
+        return self.copies[self.oldest()].stays
 
 
 @final
@@ -147,58 +161,72 @@ class SafeKeeping:
         self._is_on_its_way = is_on_its_way
         self._lacks = lacks
         self._hand_over = hand_over
-        self._kept: dict[NodeId, Shelf] = {}
+        self._shelves: dict[NodeId, dict[GroupId, Shelf]] = {}
+        self._kept = 0  # copies on all of them
         self._up: dict[NodeId, None] = {}
         self._suspected: dict[NodeId, None] = {}
         self._tending = False
         self._unanswered: dict[NodeId, None] = {}  # they were asked or offered something
         self._told: Counts = {}  # up to where own copies are everywhere, as others were told
         self._to_tell: Counts = {}  # … and as they will be when the timer fires
+        self._told_at = -first_pause
 
     # What the owner calls
 
-    def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> None:
-        """Keep a copy until the others that it is for have it; nothing if there are none."""
-        if others:
-            shelf = self._kept.get(origin)
-            if shelf is None:
-                shelf = self._kept[origin] = {}
-            group = name[0]
-            kept = shelf.get(group)
-            if kept is None:
-                kept = shelf[group] = {}
-            kept[name[1]] = Kept(message, others)
-            self._pause = self._first_pause
+    def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> bool:
+        """Keep a copy until the others that it is for have it; False if they have, or if it is
+        kept already."""
+        if not others:
+            return False
+        shelves = self._shelves.get(origin)
+        if shelves is None:
+            shelves = self._shelves[origin] = {}
+        group = name[0]
+        number = name[1]
+        shelf = shelves.get(group)
+        if shelf is None:
+            shelf = shelves[group] = Shelf()
+        if number <= shelf.everywhere or number in shelf.copies:
+            return False
+        shelf.copies[number] = Kept(message, others)
+        self._kept += 1
+        self._pause = self._first_pause
+        return True
 
     def tend(self, out: Outbox) -> None:
         """Go on with what is kept, if there is anything and anybody to speak with."""
-        if self._tending or not self._kept or not self._up:
+        if self._tending or self._kept == 0 or not self._up:
             return
         if self._pause <= MOST_PATIENCE * self._first_pause:
             self._tending = True
             out.start_timer(TEND, self._pause)
 
     def got_everywhere(self, group: GroupId, number: int, out: Outbox) -> None:
-        """Own copies up to this one are everywhere: whoever keeps them is told."""
+        """Own copies up to this one are everywhere: whoever keeps them is told, soon."""
         told = self._told.get(group, 0)
-        if number > max(told, self._to_tell.get(group, 0)):
-            if not self._to_tell:
-                out.start_timer(TELL, self._first_pause)
-            self._to_tell[group] = number
-            if number - told >= TELL_AT_ONCE:
+        if number <= max(told, self._to_tell.get(group, 0)):
+            return
+        waits = bool(self._to_tell)
+        self._to_tell[group] = number
+        pause_ends = self._told_at + self._first_pause
+        if out.now >= pause_ends or number - told >= TELL_AT_ONCE:
+            if waits:
                 out.cancel_timer(TELL)
-                self.tell(out)
+            self.tell(out)
+        elif not waits:
+            out.start_timer(TELL, pause_ends - out.now)
 
     def has(self, origin: NodeId, name: Name) -> bool:
         """Whether this copy is kept here."""
-        return name[1] in self._kept.get(origin, {}).get(name[0], {})
+        return self._copy(origin, name) is not None
 
     def copies(self) -> Iterator[tuple[NodeId, Name, Message]]:
         """All that is kept: its origin, its name, and the copy; of a group of an origin in order.
 
         What is kept may change meanwhile."""
-        for origin, group, number, copy in self._all_copies():
-            yield origin, (group, number), copy.message
+        for origin, group, shelf in self._filled():
+            for number, copy in list(shelf.copies.items()):
+                yield origin, (group, number), copy.message
 
     def is_away(self, node: NodeId) -> bool:
         """Whether a node is taken to be down."""
@@ -210,7 +238,7 @@ class SafeKeeping:
 
     def size(self) -> int:
         """Copies kept."""
-        return sum(len(kept) for shelf in self._kept.values() for kept in shelf.values())
+        return self._kept
 
     # What the node is told
 
@@ -241,11 +269,11 @@ class SafeKeeping:
             self._pause = min(self._pause, longest)  # lost, or to be asked again
         self._unanswered = {}
         self._drop_what_nobody_needs()
-        for origin, shelf in self._kept.items():
+        for origin in self._shelves:
             if self.is_away(origin):
-                self._offer(origin, shelf, out)
+                self._offer(origin, out)
             else:
-                self._ask(origin, shelf, out)
+                self._ask(origin, out)
         self.tend(out)
 
     def tell(self, out: Outbox) -> None:
@@ -253,6 +281,7 @@ class SafeKeeping:
         news = self._to_tell
         self._to_tell = {}
         self._told.update(news)
+        self._told_at = out.now
         everywhere = Everywhere(news, True)
         for peer in self._up:
             out.send(peer, everywhere)
@@ -289,17 +318,19 @@ class SafeKeeping:
         self._tending = False
         self.tend(out)
 
-    def _ask(self, origin: NodeId, shelf: Shelf, out: Outbox) -> None:
+    def _ask(self, origin: NodeId, out: Outbox) -> None:
         """About the groups whose oldest copy stays; what comes and goes needs no question."""
         oldest: Counts = {}
         newest: Counts = {}
-        for group, kept in shelf.items():
-            first = next(iter(kept))
-            if self._stays(origin, group):
+        for group, shelf in self._shelves[origin].items():
+            if not shelf.copies:
+                continue
+            first = shelf.oldest()
+            if shelf.stays():
                 oldest[group] = first
-                newest[group] = max(kept)
+                newest[group] = max(shelf.copies)
             else:
-                kept[first].stays = True
+                shelf.copies[first].stays = True
                 self._pause = 2 * self._first_pause  # longer than it takes to tell
         if oldest:
             out.send(origin, Ask(oldest, newest))
@@ -314,11 +345,11 @@ class SafeKeeping:
             soon = soon or (count < oldest and self._is_on_its_way(group, oldest))
         out.send(sender, Everywhere(counts, soon))
 
-    def _offer(self, origin: NodeId, shelf: Shelf, out: Outbox) -> None:
+    def _offer(self, origin: NodeId, out: Outbox) -> None:
         for peer in self._up:
             meant: Numbers = {}
-            for group, kept in shelf.items():
-                numbers = [number for number, copy in kept.items() if peer in copy.may_lack]
+            for group, shelf in self._shelves[origin].items():
+                numbers = [n for n, copy in shelf.copies.items() if peer in copy.may_lack]
                 if numbers:
                     meant[group] = numbers
             if meant:
@@ -338,75 +369,68 @@ class SafeKeeping:
     def _on_answer(self, sender: NodeId, answer: Answer, out: Outbox) -> None:
         self._unanswered.pop(sender, None)
         origin = answer.origin
-        for group, number in _names(answer.has):
-            copy = self._kept.get(origin, {}).get(group, {}).get(number)
+        for name in _names(answer.has):
+            copy = self._copy(origin, name)
             if copy is not None:
                 copy.may_lack.pop(sender, None)
                 if not copy.may_lack:
-                    self._forget(origin, (group, number))
-        for group, numbers in answer.lacks.items():
-            lacking = dict.fromkeys(numbers)
-            kept = self._kept.get(origin, {}).get(group, {})
-            for number, copy in list(kept.items()):  # as they were kept: causes come first
-                if number in lacking:
-                    out.note("safe_keeping.handed_over", sender)
-                    self._hand_over(sender, origin, copy.message, out)
+                    self._forget(origin, name)
+        lacking = dict.fromkeys(_names(answer.lacks))
+        for of, name, message in self.copies():  # as they were kept: causes come first
+            if of == origin and name in lacking:
+                out.note("safe_keeping.handed_over", sender)
+                self._hand_over(sender, origin, message, out)
 
     def _drop_what_nobody_needs(self) -> None:
         if self._needs is None:
             return
-        for origin, group, number, copy in self._all_copies():
-            if not self.is_away(origin) and not self._stays(origin, group):
+        for origin, group, shelf in self._filled():
+            if not self.is_away(origin) and not shelf.stays():
                 continue
-            for node in list(copy.may_lack):
-                if not self._needs(node, copy.message):
-                    del copy.may_lack[node]
-            if not copy.may_lack:
-                self._forget(origin, (group, number))
+            for number, copy in list(shelf.copies.items()):
+                for node in list(copy.may_lack):
+                    if not self._needs(node, copy.message):
+                        del copy.may_lack[node]
+                if not copy.may_lack:
+                    self._forget(origin, (group, number))
 
-    def _stays(self, origin: NodeId, group: GroupId) -> bool:
-        """Whether the oldest copy is the one it was when that was last looked at."""
-        kept = self._kept[origin][group]
-        return kept[next(iter(kept))].stays
-
-    def _all_copies(self) -> list[tuple[NodeId, GroupId, int, Kept]]:
+    def _filled(self) -> list[tuple[NodeId, GroupId, Shelf]]:
+        """Shelves with something on them."""
         return [
-            (origin, group, number, copy)
-            for origin, shelf in self._kept.items()
-            for group, kept in shelf.items()
-            for number, copy in kept.items()
+            (origin, group, shelf)
+            for origin, shelves in self._shelves.items()
+            for group, shelf in shelves.items()
+            if shelf.copies
         ]
 
+    def _copy(self, origin: NodeId, name: Name) -> Kept | None:
+        shelf = self._shelves.get(origin, {}).get(name[0])
+        return None if shelf is None else shelf.copies.get(name[1])
+
     def _forget(self, origin: NodeId, name: Name) -> None:
-        shelf = self._kept.get(origin, {})
-        kept = shelf.get(name[0], {})
-        if kept.pop(name[1], None) is not None and self._forgot is not None:
-            self._forgot(origin, name)
-        self._tidy(origin, name[0])
+        if self._shelves[origin][name[0]].copies.pop(name[1], None) is not None:
+            self._kept -= 1
+            if self._forgot is not None:
+                self._forgot(origin, name)
 
     def _forget_up_to(self, origin: NodeId, group: GroupId, count: int) -> None:
         """Copies come almost in the order of their numbers. One that came too early keeps those
         behind it until it goes itself."""
-        kept = self._kept.get(origin, {}).get(group, {})
+        shelf = self._shelves.get(origin, {}).get(group)
+        if shelf is None:
+            return
+        shelf.everywhere = max(shelf.everywhere, count)  # others may still entrust us with it
         gone: list[int] = []
-        for number in kept:
+        for number in shelf.copies:
             if number > count:
                 break
             gone.append(number)
         for number in gone:
-            del kept[number]
+            del shelf.copies[number]
+        self._kept -= len(gone)
         if self._forgot is not None:
             for number in gone:
                 self._forgot(origin, (group, number))
-        self._tidy(origin, group)
-
-    def _tidy(self, origin: NodeId, group: GroupId) -> None:
-        """No empty shelves."""
-        shelf = self._kept.get(origin, {})
-        if group in shelf and not shelf[group]:
-            del shelf[group]
-            if not shelf:
-                del self._kept[origin]
 
 
 def _numbers(names: list[Name]) -> Numbers:

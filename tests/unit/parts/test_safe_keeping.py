@@ -100,24 +100,45 @@ def test_groups_are_forgotten_one_by_one() -> None:
     assert [name for _, name, _ in keeper.safe.copies()] == [(other, 1)]
 
 
-def test_it_tells_after_a_pause_or_when_it_is_much() -> None:
+def test_it_tells_at_once_then_after_a_pause_or_when_it_is_much() -> None:
     keeper = Keeper()
     keeper.said()
-    keeper.safe.got_everywhere(GROUP, 1, keeper.out)
-    timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
-    assert timers == [(TELL, PAUSE)] and keeper.said() == []
-    for number in (TELL_AT_ONCE - 1, TELL_AT_ONCE - 1):
+
+    def arrives(number: int, at: int) -> list[tuple[NodeId, str]]:
+        keeper.out.now = at
         keeper.safe.got_everywhere(GROUP, number, keeper.out)
-        assert not keeper.out.effects
+        return keeper.said()
+
+    def to_all(number: int) -> list[tuple[NodeId, str]]:
+        told = repr(Everywhere({GROUP: number}, True))
+        return [(peer, told) for peer in (ORIGIN, ONE, OTHER)]
+
+    assert arrives(1, 500) == to_all(1)
+    keeper.out.now = 510
+    keeper.safe.got_everywhere(GROUP, 2, keeper.out)
+    timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
+    assert timers == [(TELL, PAUSE - 10)] and keeper.said() == []
+    for number in (3, TELL_AT_ONCE, TELL_AT_ONCE, 4):
+        keeper.safe.got_everywhere(GROUP, number, keeper.out)
+        assert not keeper.out.effects  # the timer runs
+    keeper.out.now = 600
     keeper.safe.tell(keeper.out)
-    told = repr(Everywhere({GROUP: TELL_AT_ONCE - 1}, True))
-    assert keeper.said() == [(peer, told) for peer in (ORIGIN, ONE, OTHER)]
-    keeper.safe.got_everywhere(GROUP, TELL_AT_ONCE - 1, keeper.out)  # nothing new
-    assert not keeper.out.effects
-    keeper.safe.got_everywhere(GROUP, 2 * TELL_AT_ONCE - 1, keeper.out)
+    assert keeper.said() == to_all(TELL_AT_ONCE)
+    assert arrives(TELL_AT_ONCE, 900) == []  # nothing new
+    assert arrives(TELL_AT_ONCE + 1, 900) == to_all(TELL_AT_ONCE + 1)
+    assert arrives(2 * TELL_AT_ONCE, 901) == []
+    keeper.safe.got_everywhere(GROUP, 2 * TELL_AT_ONCE + 1, keeper.out)
     assert any(isinstance(effect, CancelTimer) for effect in keeper.out.effects)
-    told = repr(Everywhere({GROUP: 2 * TELL_AT_ONCE - 1}, True))
-    assert keeper.said() == [(peer, told) for peer in (ORIGIN, ONE, OTHER)]
+    assert keeper.said() == to_all(2 * TELL_AT_ONCE + 1)
+
+
+def test_what_is_everywhere_is_not_kept_again() -> None:
+    keeper = Keeper()
+    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, True))
+    assert not keeper.safe.keep(ORIGIN, (GROUP, 2), COPY, [ONE])
+    assert keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])
+    assert not keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])  # it is kept already
+    assert keeper.safe.size() == 1
 
 
 def test_nobody_else_is_believed() -> None:

@@ -16,12 +16,13 @@ from causalcast.trace.run_folder import Run, write_run
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GROUPS, MEMBERS, NODES
 
-A, B, C = 0, 1, 2
+A, B, C, D = 0, 1, 2, 3
 M = message_id(A, 1)
 
 
 def small_run() -> Run:
-    """A publishes at 1 ms; B gets it at 3 ms, twice; C at 4 ms, and holds it until 11 ms."""
+    """A publishes at 1 ms; B gets it at 3 ms, twice; C at 4 ms, and holds it until 11 ms; D is not
+    in the group."""
     recorder = Recorder("full")
 
     def row(node: int, at_us: int, kind: str, **more: Any) -> None:
@@ -41,13 +42,13 @@ def small_run() -> Run:
     recorder.add(C, 12000, code_of("crash"))
     recorder.add(A, 2000, code_of("note"), value=4, note="state")
     recorder.add(B, 2000, code_of("note"), value=8, note="state")
-    nodes = [A, B, C]
-    none = [None] * 3
+    members = [A, B, C]
+    none = [None] * 4
     return Run(
         RunHeader("small", "simulated"),
-        pa.table([nodes, ["a", "b", "c"], none, none], schema=NODES),
-        pa.table([[0], ["all"]], schema=GROUPS),
-        pa.table([[0, 0, 0], nodes, [0, 0, 0], none], schema=MEMBERS),
+        pa.table([[*members, D], ["a", "b", "c", "d"], none, none], schema=NODES),
+        pa.table([[0], ["most"]], schema=GROUPS),
+        pa.table([[0, 0, 0], members, [0, 0, 0], none[:3]], schema=MEMBERS),
         recorder.table(),
     )
 
@@ -98,8 +99,9 @@ def test_every_metric(spark: Any, tmp_path: Path) -> None:
         "hops_mean": pytest.approx(1.5),
         "hops_max": 2,
         "clock_entries_mean": pytest.approx(1),
-        "compaction_degree": pytest.approx(1 / 2),  # a whole vector would name B and C
-        "compaction_degree_max": pytest.approx(1),
+        # A whole vector would name B, C and D, who may be a cause from outside the group.
+        "compaction_degree": pytest.approx(1 / 3),
+        "compaction_degree_max": pytest.approx(2 / 3),
     }
 
 

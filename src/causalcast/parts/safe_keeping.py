@@ -50,7 +50,7 @@ class Ask(Message):
     """Up to which number are your copies at all their destinations? Of each group, these are the
     oldest and the newest that are kept here."""
 
-    wire = Wire("safe_keeping.ask", oldest=dict[GroupId, int], newest=dict[GroupId, int])
+    wire = Wire("safe_keeping.ask_up_to", oldest=dict[GroupId, int], newest=dict[GroupId, int])
 
     def __init__(self, oldest: Counts, newest: Counts) -> None:
         self.oldest = oldest
@@ -61,7 +61,7 @@ class Everywhere(Message):
     """All copies of mine up to these are: forget them. With `soon`, some of the others are on their
     way, so ask again; if not, they are for somebody who is away."""
 
-    wire = Wire("safe_keeping.everywhere", counts=dict[GroupId, int], soon=bool)
+    wire = Wire("safe_keeping.everywhere_up_to", counts=dict[GroupId, int], soon=bool)
 
     def __init__(self, counts: Counts, soon: bool) -> None:
         self.counts = counts

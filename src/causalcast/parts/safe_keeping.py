@@ -376,7 +376,7 @@ class SafeKeeping:
                 if not copy.may_lack:
                     self._forget(origin, name)
         lacking = dict.fromkeys(_names(answer.lacks))
-        for of, name, message in self.copies():  # as they were kept: causes come first
+        for of, name, message in self.copies():  # of a group as they were kept: causes come first
             if of == origin and name in lacking:
                 out.note("safe_keeping.handed_over", sender)
                 self._hand_over(sender, origin, message, out)

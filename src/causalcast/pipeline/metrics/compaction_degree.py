@@ -2,11 +2,11 @@
 
 Entries sent over the slots that a whole vector has: one per node of the run but the publisher,
 whose slot travels as the number of its publication. Members of the group alone would not do: causes
-come from everybody, and the clock of a broadcast has a slot for each. Compaction is worth it while the share is below
-b / (m + b), with b bits per counter and m bits per id (de Juan-Marín et al., survey, 2016, section
-3.3, where the bound is printed for the number of entries, n b / (m + b)): half, if both are as
-long. Needs `send` rows; null where messages carry no clock. Above 1 a message carries several
-clocks: of several groups (`cbcast`), or for several nodes (`causal_barriers`).
+come from everybody, and the clock of a broadcast has a slot for each. Compaction is worth it while
+the share is below b / (m + b), with b bits per counter and m bits per id (de Juan-Marín et al.,
+survey, 2016, section 3.3, where the bound is printed for the number of entries, n b / (m + b)):
+half, if both are as long. Needs `send` rows; null where messages carry no clock. Above 1 a message
+carries several clocks: of several groups (`cbcast`), or for several nodes (`causal_barriers`).
 """
 
 from typing import Any

@@ -209,6 +209,10 @@ def nobody_is_away(self: SafeKeeping, node: NodeId) -> bool:
     return False
 
 
+def ask_nobody(self: SafeKeeping, origin: NodeId, out: Outbox) -> None:
+    """What an origin told and nobody heard is not asked for."""
+
+
 def forget_nothing(self: SafeKeeping, origin: NodeId, group: GroupId, count: int) -> None:
     """Copies that are everywhere are kept all the same."""
 
@@ -387,6 +391,14 @@ MUTANTS = [
         "… and no longer",
         ["at_rest"],
         [Patch(SafeKeeping, "_forget_up_to", forget_nothing)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "silent_origins_not_asked",
+        "… and ask for what was told and lost",
+        ["at_rest"],
+        [Patch(SafeKeeping, "_ask", ask_nobody)],
         DIRECT,
         for_good=True,
     ),

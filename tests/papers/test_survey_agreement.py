@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from causalcast.core import NodeId
 from causalcast.judge import judge
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
@@ -90,6 +91,35 @@ def test_a_sender_that_returns_does_no_harm(protocol: str, options: dict[str, An
     healed = in_the_middle(protocol, options, recover=True)
     assert all(len(messages) == NODES for messages in delivered(healed))
     assert not any(judge(healed).violations.values()) and not judge(healed).pending
+
+
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_a_sender_that_hangs_is_only_suspected(protocol: str, options: dict[str, Any]) -> None:
+    """Its links stay, so nothing but a detector tells the others that they must bring its words."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.publish(0, b"last words")
+    cluster.run_ms(5)
+    cluster.world.hang(NodeId(0), 1.0)
+    cluster.run_ms(10_000)
+    assert cluster.delivered(1) == cluster.delivered(2) == [b"last words"]
+
+
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_whom_a_sender_cannot_reach_others_reach(protocol: str, options: dict[str, Any]) -> None:
+    """It lives, but its link to one node stays broken. When the link is back, nobody keeps what all
+    have, although nothing changed for node 1, who had ceased to ask."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.publish(0, b"news")
+    cluster.run_ms(60_000)
+    assert cluster.delivered(2) == [b"news"]
+    cluster.heal()
+    cluster.run_ms(60_000)
+    rules = cluster.protocol.at_rest
+    assert all(rule(node.stack.multicast) for rule in rules for node in cluster.world.nodes)
 
 
 # Packets of the first generation bring what came before in any case, if anybody speaks.

@@ -6,7 +6,8 @@ is at all its destinations:
 
 - While the origin is there, it is asked, for many copies at once, and less and less often while
   nothing new comes. It says which of them are everywhere; those are forgotten. If the rest is for
-  somebody who stays away, the asking ends until a link comes or goes, or a new copy is kept.
+  somebody who stays away, it is offered to all that can be reached from here, and the asking ends
+  until a link comes or goes, or a new copy is kept.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
@@ -199,16 +200,19 @@ class SafeKeeping:
         """Ask origins that are there, and offer what those that are away cannot bring."""
         self._tending = False
         self._pause *= 2
-        if any(peer in self._up for peer in self._unanswered):
+        if any(not self.is_away(peer) for peer in self._unanswered):
             longest = min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
             self._pause = min(self._pause, longest)  # lost, or to be asked again
         self._unanswered = {}
         self._drop_what_nobody_needs()
+        is_last = self._pause > MOST_PATIENCE * self._first_pause
         for origin, kept in self._kept.items():
             if not self.is_away(origin):
                 out.send(origin, Ask(_numbers(list(kept))))
                 self._unanswered[origin] = None
-                continue
+                if not is_last:
+                    continue
+                # Who is away for the origin may be here, and may get it when nobody asks any more.
             for peer in self._up:
                 meant = [name for name, copy in kept.items() if peer in copy.may_lack]
                 if meant:
@@ -278,6 +282,10 @@ class SafeKeeping:
             if name in lacking:
                 out.note("safe_keeping.handed_over", sender)
                 self._hand_over(sender, answer.origin, copy.message, out)
+        if lacking and not self.is_away(answer.origin):
+            # That was the last round, and whether it arrives is to be heard, too.
+            self._pause = min(self._pause, MOST_PATIENCE * self._first_pause)
+            self.tend(out)
 
     def _drop_what_nobody_needs(self) -> None:
         if self._needs is None:

@@ -170,9 +170,16 @@ class Adversary:
         distances = self._topology.distances(self._place(start), 4)
         far = [node for node, hops in distances.items() if hops >= 2]
         if not far:
-            return []
+            return self._doubt(start)
         path = _path(self._topology, self._place(start), self._rng.choice(far))
         return [("suspect", start, between) for between in path[1:-1]]
+
+    def _doubt(self, who: NodeId) -> list[Step]:
+        """Where the dead stay dead and all are linked: take somebody for dead, rightly or not."""
+        others = [node.me for node in self._world.nodes if node.me != who]
+        if self.run.scenario.recover_all or self._rng.random() < 0.7:
+            return []
+        return [("suspect", who, self._rng.choice(others))]
 
     def _trust(self) -> list[Step]:
         suspicions = list(self._world.suspicions)

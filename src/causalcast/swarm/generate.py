@@ -28,7 +28,8 @@ HARMLESS_KINDS = ("pause", "delay", "suspect", "join_group", "leave_group")
 HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition", "lost_in_crash")
 LOSSY_KINDS = ("loss", "duplication")
 DIED_FOR_GOOD = "died_for_good"  # was down when all was over
-TIMED_KINDS = ("pause", "delay", "partition")  # a director has no clock for these
+HANG = "hang"  # died for good, and its links stay
+TIMED_KINDS = ("pause", "delay", "partition", HANG)  # a director has no clock for these
 
 
 def random_scenario(
@@ -78,7 +79,7 @@ def expected_kinds(
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
     if for_good or promises_without_the_dead(spec):
-        kinds += [DIED_FOR_GOOD]
+        kinds += [DIED_FOR_GOOD, HANG]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
@@ -277,7 +278,8 @@ class Draw:
         self, streams: list[dict[str, Any]], faults: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Nodes that die for good while they publish, most of them in the middle of a step; or
-        soon after somebody joined or left, which they may or may not have heard."""
+        soon after somebody joined or left, which they may or may not have heard. Some hang: only
+        detectors tell the others of it."""
         changes = [fault for fault in faults if fault["kind"] in ("join", "leave")]
         deaths: list[dict[str, Any]] = []
         for node in self.rng.sample(range(self.nodes), min(self.nodes - 1, len(self._some(2)))):
@@ -292,6 +294,8 @@ class Draw:
                 death["after_effects"] = self.rng.randrange(12)
             else:
                 death["keep"] = self.rng.choice([0.0, 0.5, 0.5])
+                if random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5:
+                    death["kind"] = HANG
             deaths.append(death)
         return deaths
 

@@ -44,11 +44,13 @@ def random_scenario(
 
     `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs. `beyond` also
     draws faults that the protocol does not promise to survive, `for_good` nodes that die as they
-    publish and never come back.
+    publish and never come back. Where that is promised they die in any case; who hangs does so only
+    where it was asked for.
     """
     draw = Draw(spec, seed, options, overlay)
     draw.beyond = beyond
     draw.for_good = for_good or promises_without_the_dead(spec)
+    draw.hangs = for_good
     return draw.scenario()
 
 
@@ -79,7 +81,9 @@ def expected_kinds(
     """The kinds of faults that a campaign of many seeds must have seen."""
     kinds = list(HARMLESS_KINDS)
     if for_good or promises_without_the_dead(spec):
-        kinds += [DIED_FOR_GOOD, HANG]
+        kinds += [DIED_FOR_GOOD]
+    if for_good:
+        kinds += [HANG]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
@@ -108,6 +112,7 @@ class Draw:
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
         self.beyond = False
         self.for_good = False
+        self.hangs = False
         self.nodes = self.rng.choice(sizes)
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
@@ -294,10 +299,14 @@ class Draw:
                 death["after_effects"] = self.rng.randrange(12)
             else:
                 death["keep"] = self.rng.choice([0.0, 0.5, 0.5])
-                if random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5:
+                if self.hangs and self._tosses_for_hanging():
                     death["kind"] = HANG
             deaths.append(death)
         return deaths
+
+    def _tosses_for_hanging(self) -> bool:
+        """By dice of its own, so that everything else of a seed is the same without it."""
+        return random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5
 
     def _cuts(self) -> list[dict[str, Any]]:
         faults: list[dict[str, Any]] = []

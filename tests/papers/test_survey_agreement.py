@@ -178,6 +178,34 @@ def test_a_welcome_that_will_never_come(kept: bool) -> None:
     assert cluster.delivered(2) == [b"hello", *([b"answer"] if kept else [])]
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        "causal_barriers",
+        pytest.param("cbcast", marks=pytest.mark.xfail(strict=True, reason="what remains")),
+    ],
+)
+def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str) -> None:
+    """Node 1 has node 0's words to the club and says something else to all, before it hears that
+    node 2 left the club. Both die. With barriers node 2 still waits for what was sent to it; with
+    `cbcast` it does not, and node 3 waits for ever for what node 2 answers."""
+    cluster = Cluster(4, protocol, groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    assert cluster.delivered(1) == [b"cause", b"effect"]
+    cluster.crash(0)
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == cluster.delivered(3) == [b"answer"]
+
+
 @pytest.mark.parametrize("protocol", ADDRESSED)
 def test_what_nobody_alive_can_explain_is_delivered_by_nobody(protocol: str) -> None:
     """Node 0's words reach node 1 alone, whose answer reaches node 2; then both die. Node 2 never

@@ -122,6 +122,31 @@ def test_whom_a_sender_cannot_reach_others_reach(protocol: str, options: dict[st
     assert all(rule(node.stack.multicast) for rule in rules for node in cluster.world.nodes)
 
 
+@pytest.mark.parametrize("snapshots", [False, True], ids=["", "compacted"])
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_after_restarts_both_know_that_somebody_lacks_it(
+    protocol: str, options: dict[str, Any], snapshots: bool
+) -> None:
+    """Node 2 cannot be reached. Sender and keeper restart, and the keeper asks; then the sender
+    dies, and node 2 is back."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.cut(1, 2, loud=True)
+    cluster.publish(0, b"news")
+    cluster.run_ms(5)
+    for node in (1, 0):
+        if snapshots:
+            cluster.world.compact(NodeId(node))
+        cluster.crash(node)
+        cluster.recover(node)
+    cluster.run_ms(5000)
+    cluster.crash(0)
+    cluster.heal()
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == [b"news"]
+
+
 # Packets of the first generation bring what came before in any case, if anybody speaks.
 WAITING = [one for one in STRAIGHT if one[0] != "first_generation"]
 
@@ -154,6 +179,73 @@ def test_a_cause_in_a_group_that_the_only_witness_is_not_in(protocol: str, kept:
     cluster.run_ms(10_000)
     assert cluster.delivered(1) == [b"effect"]
     assert cluster.delivered(2) == ([b"cause", b"effect"] if kept else [])
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarted"])
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_keeps_a_cause_entrusts_it_with_its_own_words(protocol: str, restarts: bool) -> None:
+    """Node 0's words to the trio reach node 1 alone, whose own reach node 2 alone; then both are
+    dead. Node 2 is not in the trio and has all that node 3 needs, even if node 1 had restarted."""
+    cluster = Cluster(4, protocol, groups={"trio": [0, 1, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "trio")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    if restarts:
+        cluster.crash(1)
+        cluster.recover(1)
+        cluster.run_ms(500)
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    assert cluster.delivered(2) == [b"effect"]
+    cluster.crash(1)
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3) == [b"cause", b"effect"]
+
+
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_hands_something_over_entrusts_its_causes(protocol: str) -> None:
+    """Node 1 has a cause for node 3 and an effect for node 2, both of node 0, who is dead. It hands
+    the effect over and dies, too. Node 2 can explain it to node 3."""
+    groups = {"trio": [0, 1, 3], "others": [0, 1, 2], "all": [0, 1, 2, 3]}
+    cluster = Cluster(4, protocol, groups=groups)
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "trio")
+    cluster.publish(0, b"effect", "others")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    cluster.run_ms(1000)
+    assert cluster.delivered(2) == [b"effect"]
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3) == [b"cause", b"answer"]
+
+
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_left_is_entrusted_like_an_outsider(protocol: str) -> None:
+    """Node 1 knows that node 2 left the club, and has something for it that node 2 never got."""
+    cluster = Cluster(4, protocol, groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.run_ms(5)
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3)[-1:] == [b"answer"]
+    assert cluster.delivered(2)[-1:] == [b"answer"]
+    assert (b"effect" in cluster.delivered(3)) == (b"effect" in cluster.delivered(2))
 
 
 @pytest.mark.parametrize("kept", [True, False])

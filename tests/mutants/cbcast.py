@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
-from causalcast.parts.addressed_multicast import Entrusted, Spreading
+from causalcast.parts.addressed_multicast import Spreading
 from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
 from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
-from causalcast.parts.waiting_room import Entry, Lack
+from causalcast.parts.waiting_room import Lack
 from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
 from causalcast.swarm.mutant import Mutant, Patch
 
@@ -134,14 +134,6 @@ def restart_with_nothing_of_others(self: Cbcast, records: list[Message], out: Ou
         self.safe._forget(origin, name)
 
 
-def restart_with_nothing_of_its_own(self: Cbcast, records: list[Message], out: Outbox) -> None:
-    """After a restart an origin takes what it had sent for arrived."""
-    _on_recover(self, records, out)
-    for name in list(self._spreading):
-        del self._spreading[name]
-        self._forget(self.me, name)
-
-
 _on_recover = Cbcast.on_recover
 
 
@@ -168,18 +160,6 @@ _on_answer = SafeKeeping._on_answer
 
 def lack_nothing(self: Cbcast, origin: NodeId, group: int, number: int) -> bool:
     return False
-
-
-def entrusted_in_vain(
-    self: Cbcast, sender: NodeId, taken: Message, out: Outbox | None
-) -> Entry | None:
-    """Who is entrusted with something that is not for it does not keep it."""
-    if isinstance(taken, Entrusted) and not self.is_for_me(taken.origin, taken.message):
-        return None
-    return _take(self, sender, taken, out)
-
-
-_take = Cbcast._take
 
 
 MUTANTS = [
@@ -293,13 +273,6 @@ MUTANTS = [
         for_good=True,
     ),
     Mutant(
-        "origin_restarts_with_nothing",
-        "after a restart an origin knows what is not everywhere",
-        ["agreement"],
-        [Patch(Cbcast, "on_recover", restart_with_nothing_of_its_own)],
-        for_good=True,
-    ),
-    Mutant(
         "arrived_at_one",
         "an origin says that a copy is everywhere when all have it",
         ["agreement"],
@@ -325,13 +298,6 @@ MUTANTS = [
         "who lacks what is offered says so",
         ["agreement"],
         [Patch(Cbcast, "_is_lacking", lack_nothing)],
-        for_good=True,
-    ),
-    Mutant(
-        "entrusted_in_vain",
-        "who is entrusted with something keeps it",
-        ["agreement"],
-        [Patch(Cbcast, "_take", entrusted_in_vain)],
         for_good=True,
     ),
 ]

@@ -118,8 +118,24 @@ def test_whom_a_sender_cannot_reach_others_reach(protocol: str, options: dict[st
     assert cluster.delivered(2) == [b"news"]
     cluster.heal()
     cluster.run_ms(60_000)
-    rules = cluster.protocol.at_rest
-    assert all(rule(node.stack.multicast) for rule in rules for node in cluster.world.nodes)
+    assert is_at_rest(cluster)
+
+
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_a_living_origin_says_soon_that_all_have_it(protocol: str, options: dict[str, Any]) -> None:
+    """Nobody has to wait until others are asked."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.publish(0, b"news")
+    cluster.run_ms(20)
+    assert not is_at_rest(cluster)
+    cluster.run_ms(1500)
+    assert is_at_rest(cluster)
+
+
+def is_at_rest(cluster: Cluster) -> bool:
+    rules, nodes = cluster.protocol.at_rest, cluster.world.nodes
+    return all(rule(node.stack.multicast) for rule in rules for node in nodes)
 
 
 @pytest.mark.parametrize("snapshots", [False, True], ids=["", "compacted"])

@@ -3,8 +3,9 @@
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
 from causalcast.parts.hosted_zone import HostedZone
 from causalcast.parts.vector_clock import VectorClock
-from causalcast.parts.zone_crossing import Crossing, ZoneCrossing
-from causalcast.parts.zone_unit import NOWHERE, Unit
+from causalcast.parts.zone_crossing import Crossing, Turned, ZoneCrossing
+from causalcast.parts.zone_knowledge import ZoneKnowledge
+from causalcast.parts.zone_unit import NOWHERE, PUBLICATION, Unit
 from causalcast.protocols.causal_separators import CausalSeparators
 from causalcast.swarm.mutant import Mutant, Patch
 
@@ -12,6 +13,10 @@ _named = ZoneCrossing._named
 _restore = CausalSeparators._restore_unit
 _publish = HostedZone.publish
 _snapshot = ZoneCrossing.snapshot
+_open = ZoneCrossing.open
+_ready = ZoneCrossing.ready
+_restore_crossing = ZoneCrossing.restore
+_attend = CausalSeparators._attend
 
 
 def nothing_named(self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int) -> VectorClock:
@@ -50,8 +55,8 @@ def delivered_again(self: CausalSeparators, unit: Unit) -> bool:
 
 def everything_is_local(self: CausalSeparators, publication: Publication, out: Outbox) -> None:
     """Where the own zone has members, nobody else is thought of."""
-    local = self.home in self.group_zones.get(publication.group, {})
-    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, False, publication), out)
+    local = self.home in self.knowledge.group_zones.get(publication.group, {})
+    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, PUBLICATION, publication), out)
 
 
 def joins_not_told(self: CausalSeparators, group: GroupId, out: Outbox) -> None:
@@ -97,7 +102,145 @@ def not_forgotten(self: ZoneCrossing, place: int) -> None:
     """Everything is kept for ever."""
 
 
+def own_channel_not_named(
+    self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int
+) -> VectorClock:
+    """What this server brought itself is forgotten, though it may be on its way."""
+    brought, self.brought = self.brought, {peer: {} for peer in self.partners}
+    named = _named(self, carrier, partner, place)
+    self.brought = brought
+    return named
+
+
+def everything_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
+    """A server crosses what it kept, though the cut says that it is too old."""
+    _open(self, cut, {})
+
+
+def nothing_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
+    """A server begins with what comes after the cut, though the cut leaves out more."""
+    self.kept = {}
+    _open(self, cut, counts)
+
+
+def taken_in_before_the_cut(self: ZoneCrossing, seen: VectorClock) -> Crossing | None:
+    phase = self.phase
+    self.phase = 2 if phase == 1 else phase
+    found = _ready(self, seen)
+    self.phase = phase
+    return found
+
+
+def nobody_awaited(self: ZoneKnowledge, joint: int) -> list[NodeId]:
+    """A joint closes at once."""
+    return []
+
+
+def done_in_a_group(self: CausalSeparators, out: Outbox) -> None:
+    """Members of groups say that they are done."""
+    groups, self.groups = self.groups, {}
+    _attend(self, out)
+    self.groups = groups
+
+
+def closed_before_all_is_there(self: ZoneCrossing) -> bool:
+    ended = len(self.closed) == len(self.partners) and not self.waiting
+    return self.phase != 0 and (self.sealed or ended)
+
+
+def never_refused(self: CausalSeparators, group: GroupId, joining: bool) -> str:
+    return ""
+
+
+def joins_not_refused(self: CausalSeparators, group: GroupId, joining: bool) -> str:
+    """Who is being parted may still join."""
+    return "" if joining else self.knowledge.refusal(group)
+
+
+def everything_belongs(self: ZoneCrossing, partner: NodeId) -> bool:
+    """What was sent before the joint closed is taken after it opened again."""
+    return self.phase != 0
+
+
+def beginning_not_restored(self: ZoneCrossing, record: Message) -> None:
+    """After a restart a server does not know that it had begun."""
+    if not isinstance(record, Turned):
+        _restore_crossing(self, record)
+
+
 MUTANTS = [
+    Mutant(
+        "own_channel_not_named",
+        "a unit that another carries names what this server brought itself",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "_named", own_channel_not_named)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "too_much_crosses",
+        "what the cut counts does not cross, whoever kept it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "open", everything_kept_crosses)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "too_little_crosses",
+        "what the cut does not count crosses, though it came before it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "open", nothing_kept_crosses)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "taken_in_before_the_cut",
+        "what comes across waits for the cut on this side",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneCrossing, "ready", taken_in_before_the_cut)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "nobody_awaited",
+        "a joint closes when all behind it are done",
+        ["agreement", "causal_order", "fifo_order", "validity"],
+        [Patch(ZoneKnowledge, "awaited", nobody_awaited)],
+    ),
+    Mutant(
+        "done_in_a_group",
+        "nobody is done that is in a group",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(CausalSeparators, "_attend", done_in_a_group)],
+    ),
+    Mutant(
+        "closed_before_all_is_there",
+        "a joint closes when all that had to cross is there",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneCrossing, "is_emptied", closed_before_all_is_there)],
+    ),
+    Mutant(
+        "never_refused",
+        "nobody publishes to those that cannot be reached",
+        ["agreement", "causal_order", "fifo_order", "validity"],
+        [Patch(CausalSeparators, "refusal", never_refused)],
+    ),
+    Mutant(
+        "joins_not_refused",
+        "who is being parted joins nothing",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(CausalSeparators, "refusal", joins_not_refused)],
+    ),
+    Mutant(
+        "everything_belongs",
+        "what was sent before a joint closed comes too late when it is open again",
+        ["agreement", "causal_order", "fifo_order", "no_exception"],
+        [Patch(ZoneCrossing, "belongs", everything_belongs)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "beginning_not_restored",
+        "that a joint opens or closes survives a restart",
+        ["agreement", "causal_order", "fifo_order", "at_rest", "no_exception"],
+        [Patch(ZoneCrossing, "restore", beginning_not_restored)],
+        {"zone_size": 2},
+    ),
     Mutant(
         "nothing_named",
         "a unit names what travels beside it",

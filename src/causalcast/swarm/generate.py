@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from causalcast.core import graphs
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
 from causalcast.registry import find_protocol
@@ -27,6 +28,7 @@ LARGE_FROM = 10  # who asks for small graphs gets no large ones
 HARMLESS_KINDS = ("pause", "delay", "suspect", "join_group", "leave_group")
 HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition", "lost_in_crash")
 LOSSY_KINDS = ("loss", "duplication")
+ORDERED_KINDS = ("order", "publication_refused")
 DIED_FOR_GOOD = "died_for_good"  # was down when all was over
 HANG = "hang"  # died for good, and its links stay
 TIMED_KINDS = ("pause", "delay", "partition", HANG)  # a director has no clock for these
@@ -88,6 +90,8 @@ def expected_kinds(
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
         kinds += LOSSY_KINDS
+    if spec.orders is not None:
+        kinds += ORDERED_KINDS
     if not may_join(spec):
         kinds.remove("join_group")
     return [kind for kind in kinds if by != "adversary" or kind not in TIMED_KINDS]
@@ -134,6 +138,7 @@ class Draw:
         if self.for_good:
             faults += self._joins(groups)  # what nobody can tell a late member is the hardest
         deaths = self._deaths(streams, faults) if self.for_good else []
+        faults += self._orders(groups)
         dead = [death["node"] for death in deaths]
         faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths
         tables += [("[publish]", stream) for stream in streams]
@@ -307,6 +312,38 @@ class Draw:
     def _tosses_for_hanging(self) -> bool:
         """By dice of its own, so that everything else of a seed is the same without it."""
         return random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5
+
+    def _orders(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        """What operators do, and what applications do for it: leave their groups, and return."""
+        faults: list[dict[str, Any]] = []
+        if self.spec.orders is None:
+            return faults
+        graph = graphs.from_edges(self.nodes, [(a, b) for a, b in self.edges])
+        plans = self.spec.orders(self.spec.settings(dict(self.options)), graph)
+        for plan in plans:
+            first, *others = plan.orders
+            at = self.rng.randrange(UNTIL_MS // 3)
+            if self.rng.random() < 0.3:
+                continue
+            faults.append(self._order(at, plan.at, first))
+            for node in plan.leavers:
+                for group in groups:
+                    faults.append(self._change(at + self.rng.randrange(100), "leave", node, group))
+            for _ in self._some(3):
+                at += self.rng.choice([100, 300, 500])
+                faults += [self._order(at, plan.at, order) for order in others]
+                for _ in self._some(6):  # also of those that do not come from there
+                    somebody = NodeId(self.rng.randrange(self.nodes))
+                    node = self.rng.choice([*plan.leavers, somebody])
+                    group = self.rng.choice(list(groups))
+                    faults.append(self._change(at + self.rng.randrange(200), "join", node, group))
+        return faults
+
+    def _order(self, at: int, nodes: list[NodeId], order: str) -> dict[str, Any]:
+        return {"at_ms": at, "kind": "order", "node": self.rng.choice(nodes), "order": order}
+
+    def _change(self, at: int, kind: str, node: int, group: str) -> dict[str, Any]:
+        return {"at_ms": at, "kind": kind, "node": node, "group": group}
 
     def _cuts(self) -> list[dict[str, Any]]:
         faults: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from causalcast.core import GroupId, Message, NodeId, Outbox
 from causalcast.parts.addressed_multicast import Spreading
 from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
-from causalcast.parts.safe_keeping import Name
+from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
 from causalcast.parts.waiting_room import Lack
 from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
 from causalcast.swarm.mutant import Mutant, Patch
@@ -127,6 +127,41 @@ def join_not_heard(self: MemberLists, node: NodeId, joined: Joined) -> None:
     """Who joined is never addressed."""
 
 
+def restart_with_nothing_of_others(self: Cbcast, records: list[Message], out: Outbox) -> None:
+    """What was kept for others is not there after a restart."""
+    _on_recover(self, records, out)
+    for origin, name, _ in list(self.safe.copies()):
+        self.safe._forget(origin, name)
+
+
+_on_recover = Cbcast.on_recover
+
+
+def arrived_at_one(self: Cbcast, spreading: Spreading) -> bool:
+    """Where one destination has it, all are taken to."""
+    parcels = zip(spreading.to, spreading.parcels, strict=True)
+    return any(self.links.has_taken(node, parcel) for node, parcel in parcels)
+
+
+def suspicions_do_not_matter(self: SafeKeeping, node: NodeId) -> bool:
+    return node not in self._up
+
+
+def one_answer_is_enough(self: SafeKeeping, sender: NodeId, answer: Answer, out: Outbox) -> None:
+    """What one of the others has is forgotten."""
+    for group, numbers in answer.has.items():
+        for number in numbers:
+            self._forget(answer.origin, (group, number))
+    _on_answer(self, sender, answer, out)
+
+
+_on_answer = SafeKeeping._on_answer
+
+
+def lack_nothing(self: Cbcast, origin: NodeId, group: int, number: int) -> bool:
+    return False
+
+
 MUTANTS = [
     Mutant(
         "causes_not_checked",
@@ -229,5 +264,40 @@ MUTANTS = [
         "what was meant for an earlier membership is not delivered",
         ["agreement", "causal_order", "fifo_order", "no_duplication"],
         [Patch(MemberLists, "is_meant", meant_for_any_time)],
+    ),
+    Mutant(
+        "others_restart_with_nothing",
+        "what others keep of an origin survives a restart",
+        ["agreement"],
+        [Patch(Cbcast, "on_recover", restart_with_nothing_of_others)],
+        for_good=True,
+    ),
+    Mutant(
+        "arrived_at_one",
+        "an origin says that a copy is everywhere when all have it",
+        ["agreement"],
+        [Patch(Cbcast, "_has_arrived", arrived_at_one)],
+        for_good=True,
+    ),
+    Mutant(
+        "suspicions_do_not_matter",
+        "who is suspected is away, for who hangs has links",
+        ["agreement"],
+        [Patch(SafeKeeping, "is_away", suspicions_do_not_matter)],
+        for_good=True,
+    ),
+    Mutant(
+        "one_answer_is_enough",
+        "others forget a copy when all they offered it to have it",
+        ["agreement"],
+        [Patch(SafeKeeping, "_on_answer", one_answer_is_enough)],
+        for_good=True,
+    ),
+    Mutant(
+        "offers_turned_down",
+        "who lacks what is offered says so",
+        ["agreement"],
+        [Patch(Cbcast, "_is_lacking", lack_nothing)],
+        for_good=True,
     ),
 ]

@@ -1,6 +1,7 @@
 """Planted bugs of `compaction_multicast`: what is left out must have been said before."""
 
-from causalcast.core import Publication, origin_of
+from causalcast.core import Message, NodeId, Outbox, Publication, origin_of
+from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.compaction_multicast import CompactionMulticast
 from causalcast.swarm.mutant import Mutant, Patch
@@ -41,6 +42,12 @@ def told_the_highest(
         self.told = dict.fromkeys(self.delivery.delivered, max(needs.values()))
 
 
+def hand_nothing_over(
+    self: ReliableSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """Where copies go straight: what an origin that is away cannot bring, nobody brings."""
+
+
 MUTANTS = [
     Mutant(
         "delivered_taken_for_told",
@@ -65,5 +72,13 @@ MUTANTS = [
         "what was told is remembered per slot",
         ["causal_order"],
         [Patch(CompactionMulticast, "on_delivered", told_the_highest)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "where copies go straight: what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        {"spread": "direct"},
+        for_good=True,
     ),
 ]

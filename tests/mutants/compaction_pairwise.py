@@ -1,7 +1,8 @@
 """Planted bugs of `compaction_pairwise`: both ends of a link must know the same clock."""
 
-from causalcast.core import LinkId, NodeId, Outbox, number_of, origin_of
+from causalcast.core import LinkId, Message, NodeId, Outbox, number_of, origin_of
 from causalcast.parts.changed_entries import ChangedEntries
+from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.compaction_pairwise import Changed, CompactionPairwise
@@ -50,6 +51,12 @@ def own_slot_forgotten(self: CompactionPairwise, sender: NodeId, changed: Change
     return Stamped(changed.publication, needs)
 
 
+def hand_nothing_over(
+    self: ReliableSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """Where copies go straight: what an origin that is away cannot bring, nobody brings."""
+
+
 MUTANTS = [
     Mutant(
         "slots_not_put_together",
@@ -83,5 +90,13 @@ MUTANTS = [
         "slots that became smaller are sent too",
         ["agreement", "at_rest", "causal_order"],
         [Patch(ChangedEntries, "put", growth_only)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "where copies go straight: what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        {"spread": "direct"},
+        for_good=True,
     ),
 ]

@@ -1,6 +1,7 @@
 """Planted bugs of `first_generation`: what a packet carries, and the order packets are taken in."""
 
-from causalcast.core import Message, Outbox, Publication, number_of, origin_of
+from causalcast.core import Message, NodeId, Outbox, Publication, number_of, origin_of
+from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.protocols.first_generation import FirstGeneration, Packet, Progress
 from causalcast.swarm.mutant import Mutant, Patch
 
@@ -47,6 +48,12 @@ def snapshot_without_the_recent(self: FirstGeneration) -> list[Message]:
     return [progress, *self.sending.snapshot([*self._early.values()])]
 
 
+def hand_nothing_over(
+    self: ReliableSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """Where copies go straight: what an origin that is away cannot bring, nobody brings."""
+
+
 MUTANTS = [
     Mutant(
         "nothing_carried",
@@ -89,5 +96,13 @@ MUTANTS = [
         "what is to be carried survives a restart",
         ["causal_order", "fifo_order"],
         [Patch(FirstGeneration, "snapshot", snapshot_without_the_recent)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "where copies go straight: what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        {"spread": "direct"},
+        for_good=True,
     ),
 ]

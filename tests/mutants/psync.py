@@ -1,6 +1,7 @@
 """Planted bugs of `psync`: the leaves of the context graph, and nothing less."""
 
-from causalcast.core import Message, Publication, number_of, origin_of
+from causalcast.core import Message, NodeId, Outbox, Publication, number_of, origin_of
+from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.psync import Psync
@@ -38,6 +39,12 @@ def largest_leaf_only(self: Psync) -> VectorClock:
     return dict(sorted(leaves.items())[:1])
 
 
+def hand_nothing_over(
+    self: ReliableSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+) -> None:
+    """Where copies go straight: what an origin that is away cannot bring, nobody brings."""
+
+
 MUTANTS = [
     Mutant(
         "newest_leaf_only",
@@ -68,5 +75,13 @@ MUTANTS = [
         "all leaves are named",
         ["causal_order"],
         [Patch(Psync, "causes_of_next", largest_leaf_only)],
+    ),
+    Mutant(
+        "nothing_handed_over",
+        "where copies go straight: what an origin that died cannot bring, others bring",
+        ["agreement"],
+        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        {"spread": "direct"},
+        for_good=True,
     ),
 ]

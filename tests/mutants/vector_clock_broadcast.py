@@ -7,7 +7,7 @@ from causalcast.core.message import Message
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
 from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.reliable_sending import Have, Neighbour, ReliableSending
-from causalcast.parts.safe_keeping import SafeKeeping
+from causalcast.parts.safe_keeping import Answer, SafeKeeping
 from causalcast.parts.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
@@ -221,6 +221,40 @@ def restore_own_alone(self: ReliableSending, identity: MessageId, message: Messa
     """Copies of others are not kept."""
 
 
+def restore_what_is_own(self: ReliableSending, record: Message) -> Message | None:
+    """After a restart nothing is kept for others."""
+    accepted = _restore(self, record)
+    for origin, name, _ in list(self.safe.copies()):
+        self.safe._forget(origin, name)
+    return accepted
+
+
+_restore = ReliableSending.restore
+
+
+def suspicions_do_not_matter(self: SafeKeeping, node: NodeId) -> bool:
+    return node not in self._up
+
+
+def lost_links_do_not_matter(self: SafeKeeping, node: NodeId) -> bool:
+    return node in self._suspected
+
+
+def one_answer_is_enough(self: SafeKeeping, sender: NodeId, answer: Answer, out: Outbox) -> None:
+    """What one of the others has is forgotten."""
+    for group, numbers in answer.has.items():
+        for number in numbers:
+            self._forget(answer.origin, (group, number))
+    _on_answer(self, sender, answer, out)
+
+
+_on_answer = SafeKeeping._on_answer
+
+
+def lack_nothing(self: ReliableSending, origin: NodeId, group: int, number: int) -> bool:
+    return False
+
+
 DIRECT = {"spread": "direct"}
 
 MUTANTS = [
@@ -407,6 +441,46 @@ MUTANTS = [
         "… and offer it when its origin is away",
         ["agreement"],
         [Patch(SafeKeeping, "is_away", nobody_is_away)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "suspicions_do_not_matter",
+        "… or suspected, for who hangs has links",
+        ["agreement"],
+        [Patch(SafeKeeping, "is_away", suspicions_do_not_matter)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "lost_links_do_not_matter",
+        "… or has no link, suspected or not",
+        ["validity", "agreement"],
+        [Patch(SafeKeeping, "is_away", lost_links_do_not_matter)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "others_restart_with_nothing",
+        "… and have it after a restart",
+        ["agreement"],
+        [Patch(ReliableSending, "restore", restore_what_is_own)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "one_answer_is_enough",
+        "… and forget it when all they offered it to have it",
+        ["agreement"],
+        [Patch(SafeKeeping, "_on_answer", one_answer_is_enough)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "offers_turned_down",
+        "… and who lacks it says so",
+        ["agreement"],
+        [Patch(ReliableSending, "_lacks", lack_nothing)],
         DIRECT,
         for_good=True,
     ),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from causalcast.core import NodeId
 from causalcast.judge import judge
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
@@ -92,6 +93,76 @@ def test_a_sender_that_returns_does_no_harm(protocol: str, options: dict[str, An
     assert not any(judge(healed).violations.values()) and not judge(healed).pending
 
 
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_a_sender_that_hangs_is_only_suspected(protocol: str, options: dict[str, Any]) -> None:
+    """Its links stay, so nothing but a detector tells the others that they must bring its words."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.publish(0, b"last words")
+    cluster.run_ms(5)
+    cluster.world.hang(NodeId(0), 1.0)
+    cluster.run_ms(10_000)
+    assert cluster.delivered(1) == cluster.delivered(2) == [b"last words"]
+
+
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_whom_a_sender_cannot_reach_others_reach(protocol: str, options: dict[str, Any]) -> None:
+    """It lives, but its link to one node stays broken. When the link is back, nobody keeps what all
+    have, although nothing changed for node 1, who had ceased to ask."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.publish(0, b"news")
+    cluster.run_ms(60_000)
+    assert cluster.delivered(2) == [b"news"]
+    cluster.heal()
+    cluster.run_ms(60_000)
+    assert is_at_rest(cluster)
+
+
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_a_living_origin_says_soon_that_all_have_it(protocol: str, options: dict[str, Any]) -> None:
+    """Nobody has to wait until others are asked."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.publish(0, b"news")
+    cluster.run_ms(20)
+    assert not is_at_rest(cluster)
+    cluster.run_ms(1500)
+    assert is_at_rest(cluster)
+
+
+def is_at_rest(cluster: Cluster) -> bool:
+    rules, nodes = cluster.protocol.at_rest, cluster.world.nodes
+    return all(rule(node.stack.multicast) for rule in rules for node in nodes)
+
+
+@pytest.mark.parametrize("snapshots", [False, True], ids=["", "compacted"])
+@pytest.mark.parametrize(("protocol", "options"), STRAIGHT, ids=str)
+def test_after_restarts_both_know_that_somebody_lacks_it(
+    protocol: str, options: dict[str, Any], snapshots: bool
+) -> None:
+    """Node 2 cannot be reached. Sender and keeper restart, and the keeper asks; then the sender
+    dies, and node 2 is back."""
+    cluster = Cluster(3, protocol, options=options, fifo=True)
+    cluster.run_ms(50)
+    cluster.cut(0, 2, loud=True)
+    cluster.cut(1, 2, loud=True)
+    cluster.publish(0, b"news")
+    cluster.run_ms(5)
+    for node in (1, 0):
+        if snapshots:
+            cluster.world.compact(NodeId(node))
+        cluster.crash(node)
+        cluster.recover(node)
+    cluster.run_ms(5000)
+    cluster.crash(0)
+    cluster.heal()
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == [b"news"]
+
+
 # Packets of the first generation bring what came before in any case, if anybody speaks.
 WAITING = [one for one in STRAIGHT if one[0] != "first_generation"]
 
@@ -126,6 +197,73 @@ def test_a_cause_in_a_group_that_the_only_witness_is_not_in(protocol: str, kept:
     assert cluster.delivered(2) == ([b"cause", b"effect"] if kept else [])
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarted"])
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_keeps_a_cause_entrusts_it_with_its_own_words(protocol: str, restarts: bool) -> None:
+    """Node 0's words to the trio reach node 1 alone, whose own reach node 2 alone; then both are
+    dead. Node 2 is not in the trio and has all that node 3 needs, even if node 1 had restarted."""
+    cluster = Cluster(4, protocol, groups={"trio": [0, 1, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "trio")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    if restarts:
+        cluster.crash(1)
+        cluster.recover(1)
+        cluster.run_ms(500)
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    assert cluster.delivered(2) == [b"effect"]
+    cluster.crash(1)
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3) == [b"cause", b"effect"]
+
+
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_hands_something_over_entrusts_its_causes(protocol: str) -> None:
+    """Node 1 has a cause for node 3 and an effect for node 2, both of node 0, who is dead. It hands
+    the effect over and dies, too. Node 2 can explain it to node 3."""
+    groups = {"trio": [0, 1, 3], "others": [0, 1, 2], "all": [0, 1, 2, 3]}
+    cluster = Cluster(4, protocol, groups=groups)
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "trio")
+    cluster.publish(0, b"effect", "others")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    cluster.run_ms(1000)
+    assert cluster.delivered(2) == [b"effect"]
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3) == [b"cause", b"answer"]
+
+
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_left_is_entrusted_like_an_outsider(protocol: str) -> None:
+    """Node 1 knows that node 2 left the club, and has something for it that node 2 never got."""
+    cluster = Cluster(4, protocol, groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.run_ms(5)
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    cluster.crash(0)
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(10_000)
+    assert cluster.delivered(3)[-1:] == [b"answer"]
+    assert cluster.delivered(2)[-1:] == [b"answer"]
+    assert (b"effect" in cluster.delivered(3)) == (b"effect" in cluster.delivered(2))
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_welcome_that_will_never_come(kept: bool) -> None:
     """Node 0 dies before it hears that node 2 joined. Node 1 knows what it had published before; so
@@ -146,6 +284,34 @@ def test_a_welcome_that_will_never_come(kept: bool) -> None:
     cluster.run_ms(5000)
     assert cluster.delivered(1) == [b"before", b"hello", b"answer"]
     assert cluster.delivered(2) == [b"hello", *([b"answer"] if kept else [])]
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        "causal_barriers",
+        pytest.param("cbcast", marks=pytest.mark.xfail(strict=True, reason="what remains")),
+    ],
+)
+def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str) -> None:
+    """Node 1 has node 0's words to the club and says something else to all, before it hears that
+    node 2 left the club. Both die. With barriers node 2 still waits for what was sent to it; with
+    `cbcast` it does not, and node 3 waits for ever for what node 2 answers."""
+    cluster = Cluster(4, protocol, groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]})
+    cluster.run_ms(50)
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(5)
+    assert cluster.delivered(1) == [b"cause", b"effect"]
+    cluster.crash(0)
+    cluster.crash(1)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == cluster.delivered(3) == [b"answer"]
 
 
 @pytest.mark.parametrize("protocol", ADDRESSED)

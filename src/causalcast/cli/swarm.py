@@ -74,8 +74,9 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument(
         "--for-good",
         action="store_true",
-        help="some nodes die, most of them as they publish, and never come back; the others "
-        "must agree without them. Where links can be missing, use --overlay mesh",
+        help="some nodes die, most of them as they publish, and never come back, or hang; the "
+        "others must agree without them, and some are suspected wrongly. Where links can be "
+        "missing, use --overlay mesh",
     )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(

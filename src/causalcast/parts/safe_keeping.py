@@ -8,7 +8,8 @@ is at all its destinations:
   tells that at once, but after a pause if it has just told something and there is not much to tell.
   What it told is forgotten. Only if the oldest copy of a group stays for longer than that takes,
   its origin is asked, and less and less often: what it told may have been lost. If the copy is for
-  somebody who stays away, the asking ends until a link comes or goes, or a new copy is kept.
+  somebody who stays away, it is offered to all that can be reached from here, and the asking ends
+  until a link comes or goes, or a new copy is kept.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
@@ -264,16 +265,19 @@ class SafeKeeping:
         bring."""
         self._tending = False
         self._pause *= 2
-        if any(peer in self._up for peer in self._unanswered):
+        if any(not self.is_away(peer) for peer in self._unanswered):
             longest = min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
             self._pause = min(self._pause, longest)  # lost, or to be asked again
         self._unanswered = {}
         self._drop_what_nobody_needs()
+        is_last = self._pause > MOST_PATIENCE * self._first_pause
         for origin in self._shelves:
-            if self.is_away(origin):
-                self._offer(origin, out)
-            else:
+            if not self.is_away(origin):
                 self._ask(origin, out)
+                if not is_last:
+                    continue
+                # Who is away for the origin may be here, and may get it when nobody asks any more.
+            self._offer(origin, out)
         self.tend(out)
 
     def tell(self, out: Outbox) -> None:
@@ -380,6 +384,10 @@ class SafeKeeping:
             if of == origin and name in lacking:
                 out.note("safe_keeping.handed_over", sender)
                 self._hand_over(sender, origin, message, out)
+        if lacking and not self.is_away(origin):
+            # That was the last round, and whether it arrives is to be heard, too.
+            self._pause = min(self._pause, MOST_PATIENCE * self._first_pause)
+            self.tend(out)
 
     def _drop_what_nobody_needs(self) -> None:
         if self._needs is None:

@@ -9,6 +9,7 @@ from causalcast.simulator.simulation import Simulation
 
 NODE_FAULTS: Final = (
     "crash",
+    "hang",  # a crash that only detectors notice: the links to the node stay
     "recover",
     "compact",  # no fault: the node's records are replaced by a snapshot
     "suspect",
@@ -97,6 +98,8 @@ class FaultPlan:
         by = None if fault.by is None else self._current(fault.by)
         if fault.kind == "crash":
             self._crash(fault, node)
+        elif fault.kind == "hang":
+            simulation.hang(node, self._keep(fault))
         elif fault.kind == "recover":
             self._recover(fault.node)
         elif fault.kind == "compact":
@@ -126,8 +129,10 @@ class FaultPlan:
         if fault.after_effects is not None:
             self._simulation.crash_in_next_step(node, fault.after_effects)
         else:
-            keep = self._rng.random() if fault.keep is None else fault.keep
-            self._simulation.crash(node, keep)
+            self._simulation.crash(node, self._keep(fault))
+
+    def _keep(self, fault: Fault) -> float:
+        return self._rng.random() if fault.keep is None else fault.keep
 
     def _recover(self, named: NodeId) -> None:
         node = self._current(named)

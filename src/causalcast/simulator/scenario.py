@@ -349,7 +349,7 @@ class Scenario:
             fault.loud = table.flag("loud", False)
         if kind == "delay":
             fault.extra_us = round(table.number("extra_ms", least=0) * MS)
-        if kind == "crash":
+        if kind in ("crash", "hang"):
             self._crash_details(table, fault)
         if kind in ("suspect", "trust") and table.has("by"):
             fault.by = self._node(table, "by", table.integer("by"), self.nodes())
@@ -375,7 +375,7 @@ class Scenario:
             fault.keep = table.number("keep", least=0)
             if fault.keep > 1:
                 raise table.wrong("keep", fault.keep, "a share from 0 to 1")
-        if table.has("after_effects"):
+        if fault.kind == "crash" and table.has("after_effects"):
             fault.after_effects = table.integer("after_effects", least=0)
 
     def _link(self, table: Table) -> tuple[NodeId, NodeId]:

@@ -17,7 +17,7 @@ from causalcast.simulator.linked_world import (
     pair,
 )
 from causalcast.simulator.sim_node import Expiry, SimNode
-from causalcast.simulator.steps import NOTE
+from causalcast.simulator.steps import CRASH, NOTE, Call
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -36,6 +36,7 @@ class Simulation(LinkedWorld):
     ) -> None:
         super().__init__(blueprint, network, seed, recorder, codec)
         self._suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by fault
+        self._hanging: dict[NodeId, None] = {}
         self.started_us = 0  # when the overlay was there, and what a scenario plans began
 
     # Building
@@ -132,6 +133,43 @@ class Simulation(LinkedWorld):
             else:
                 event.happen()
 
+    def hang(self, me: NodeId, keep: float) -> None:
+        """The node stops, and nobody hears that its links are gone, as when a machine freezes.
+
+        Of what it had sent, the first `keep` of each link still arrives. After a while detectors
+        notice its silence; nothing else ever tells the others.
+        """
+        node = self.nodes[me]
+        if not node.up:
+            self.count("fault_skipped")
+            return
+        self.count("hang")
+        self.recorder.add(me, self.now, CRASH)
+        node.up = False
+        self._hanging[me] = None
+        self._lose_under_way(node, keep)
+        node.forget_volatile()
+        self.plan(self.now + self.network.detection_us, lambda: self._notice_silence(me))
+
+    def recover(self, me: NodeId) -> NodeId:
+        """The node comes back; who had noticed its silence hears it again."""
+        now_called = super().recover(me)
+        if me in self._hanging:
+            del self._hanging[me]
+            self.trust(me, None)
+        return now_called
+
+    def _notice_silence(self, me: NodeId) -> None:
+        for node in self.nodes:
+            if me in node.channels:
+                self._doubt(node, me)
+
+    def _doubt(self, watcher: SimNode, silent: NodeId) -> None:
+        if watcher.paused is not None:
+            watcher.paused.append(Call(lambda: self._doubt(watcher, silent)))
+        elif not self.nodes[silent].up:
+            self.suspect(silent, watcher.me)
+
     def suspect(self, whom: NodeId, by: NodeId | None) -> None:
         """Let `by`, or everybody with a link to `whom`, suspect it until told otherwise."""
         for watcher in self._watchers(whom, by):
@@ -141,7 +179,9 @@ class Simulation(LinkedWorld):
             self.finish(watcher, None)
 
     def trust(self, whom: NodeId, by: NodeId | None) -> None:
-        """End suspicions of `whom` that a fault had raised."""
+        """End suspicions of `whom` that a fault had raised; of one that hangs they stay."""
+        if whom in self._hanging and not self.nodes[whom].up:
+            return
         for who, suspected in list(self._suspicions):
             if suspected == whom and by in (None, who):
                 del self._suspicions[who, suspected]

@@ -36,9 +36,16 @@ class Adversary:
     """Directs one run from one seed."""
 
     def __init__(
-        self, run: DirectedRun, rng: random.Random, beyond: bool, gives_up: bool = False
+        self,
+        run: DirectedRun,
+        rng: random.Random,
+        beyond: bool,
+        gives_up: bool = False,
+        doubts: bool = False,
     ) -> None:
         self.run = run
+        # Where the dead stay dead, some are taken for dead, rightly or not, also on a mesh.
+        self._doubts = doubts and not run.scenario.recover_all
         self._beyond = beyond  # what the protocol promises to survive
         self._gives_up = gives_up  # nodes that are down: some are declared gone for good
         self.steps: list[Step] = []
@@ -172,9 +179,16 @@ class Adversary:
         distances = self._topology.distances(self._place(start), 4)
         far = [node for node, hops in distances.items() if hops >= 2]
         if not far:
-            return []
+            return self._doubt(start)
         path = _path(self._topology, self._place(start), self._rng.choice(far))
         return [("suspect", start, between) for between in path[1:-1]]
+
+    def _doubt(self, who: NodeId) -> list[Step]:
+        """Where all are linked there is nobody between: suspect anybody, now and then."""
+        others = [node.me for node in self._world.nodes if node.me != who]
+        if not self._doubts or self._rng.random() < 0.7:
+            return []
+        return [("suspect", who, self._rng.choice(others))]
 
     def _trust(self) -> list[Step]:
         suspicions = list(self._world.suspicions)
@@ -352,11 +366,15 @@ def with_steps(
 
 
 def prepare_adversary(
-    scenario: Scenario, level: str, beyond: bool = False, gives_up: bool = False
+    scenario: Scenario,
+    level: str,
+    beyond: bool = False,
+    gives_up: bool = False,
+    doubts: bool = False,
 ) -> Adversary:
     """An adversary on the stage of a scenario, its choices drawn from the scenario's seed."""
     rng = random.Random(f"adversary/{scenario.blueprint.protocol.name}/{scenario.seed}")
-    return Adversary(DirectedRun(scenario, level), rng, beyond, gives_up)
+    return Adversary(DirectedRun(scenario, level), rng, beyond, gives_up, doubts)
 
 
 def _words(order: str) -> list[str | int]:

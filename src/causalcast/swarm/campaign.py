@@ -151,7 +151,7 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
         return try_scenario(scenario, plan.properties(), level)
     head, tables = draw_stage(spec, seed, plan.options, plan.overlay, plan.for_good)
     scenario = Scenario(toml_text(head, tables), where, protocol=plan.protocol)
-    adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up)
+    adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up, plan.for_good)
     trial = try_run(adversary.run, adversary.play, plan.properties())
     trial.text = with_steps(head, tables, adversary.steps)
     return trial

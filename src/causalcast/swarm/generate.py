@@ -30,7 +30,8 @@ HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition"
 LOSSY_KINDS = ("loss", "duplication")
 ORDERED_KINDS = ("order", "publication_refused")
 DIED_FOR_GOOD = "died_for_good"  # was down when all was over
-TIMED_KINDS = ("pause", "delay", "partition")  # a director has no clock for these
+HANG = "hang"  # died for good, and its links stay
+TIMED_KINDS = ("pause", "delay", "partition", HANG)  # a director has no clock for these
 
 
 def random_scenario(
@@ -45,11 +46,13 @@ def random_scenario(
 
     `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs. `beyond` also
     draws faults that the protocol does not promise to survive, `for_good` nodes that die as they
-    publish and never come back.
+    publish and never come back. Where that is promised they die in any case; who hangs does so only
+    where it was asked for.
     """
     draw = Draw(spec, seed, options, overlay)
     draw.beyond = beyond
     draw.for_good = for_good or promises_without_the_dead(spec)
+    draw.hangs = for_good
     return draw.scenario()
 
 
@@ -81,6 +84,8 @@ def expected_kinds(
     kinds = list(HARMLESS_KINDS)
     if for_good or promises_without_the_dead(spec):
         kinds += [DIED_FOR_GOOD]
+    if for_good:
+        kinds += [HANG]
     if spec.tolerates is not None or beyond:
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
@@ -111,6 +116,7 @@ class Draw:
         self.rng = random.Random(f"scenario/{spec.name}/{seed}")
         self.beyond = False
         self.for_good = False
+        self.hangs = False
         self.nodes = self.rng.choice(sizes)
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
@@ -282,7 +288,8 @@ class Draw:
         self, streams: list[dict[str, Any]], faults: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Nodes that die for good while they publish, most of them in the middle of a step; or
-        soon after somebody joined or left, which they may or may not have heard."""
+        soon after somebody joined or left, which they may or may not have heard. Some hang: only
+        detectors tell the others of it."""
         changes = [fault for fault in faults if fault["kind"] in ("join", "leave")]
         deaths: list[dict[str, Any]] = []
         for node in self.rng.sample(range(self.nodes), min(self.nodes - 1, len(self._some(2)))):
@@ -297,8 +304,14 @@ class Draw:
                 death["after_effects"] = self.rng.randrange(12)
             else:
                 death["keep"] = self.rng.choice([0.0, 0.5, 0.5])
+                if self.hangs and self._tosses_for_hanging():
+                    death["kind"] = HANG
             deaths.append(death)
         return deaths
+
+    def _tosses_for_hanging(self) -> bool:
+        """By dice of its own, so that everything else of a seed is the same without it."""
+        return random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5
 
     def _orders(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         """What operators do, and what applications do for it: leave their groups, and return."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from causalcast.core import NodeId
 from causalcast.simulator.faults import KINDS
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
@@ -26,6 +27,7 @@ interval_ms = 9
 
 FAULTS = {
     "crash": "node = 1",
+    "hang": "node = 1",
     "recover": "node = 1",
     "compact": "node = 2",
     "suspect": "node = 2\nby = 3",
@@ -41,6 +43,7 @@ FAULTS = {
 }
 FIRED = {
     "crash": "crash",
+    "hang": "hang",
     "compact": "compact",
     "suspect": "suspect",
     "join": "join_group",
@@ -62,8 +65,9 @@ def run_with(*faults: str) -> ScenarioRun:
 
 
 def test_every_kind_is_tried_here() -> None:
-    # Few protocols can give a node up: tests/simulation/test_locamu_gone.py does.
-    assert {*FAULTS, "gone"} == set(KINDS)
+    # Few protocols can give a node up: tests/simulation/test_locamu_gone.py does. Orders are words
+    # of a protocol: tests/papers/test_zones_at_run_time.py.
+    assert {*FAULTS, "gone", "order"} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", FIRED)
@@ -86,6 +90,27 @@ def test_the_trace_tells_what_the_detector_itself_says() -> None:
     assert [row for row in told if row[2] == 1] == [
         (kind, watcher, 1) for watcher in (0, 2) for kind in ("suspect", "trust")
     ]
+
+
+def test_a_node_that_hangs_is_suspected_until_it_is_back_and_its_links_stay() -> None:
+    """Neither the end of a suspicion by fault nor the calm ends these."""
+    cluster = Cluster(nodes=4, overlay="ring", detection_ms=50)
+    cluster.world.hang(NodeId(1), 1.0)
+    cluster.pause(2)
+    cluster.run_ms(100)
+    cluster.world.calm_down()
+    cluster.run_ms(100)
+    rows = cluster.trace().events.to_pylist()
+    rows = [row for row in rows if row["kind"] in ("suspect", "trust")]
+    assert all(NodeId(1) in cluster.world.nodes[node].channels for node in (0, 2))
+    assert [(row["kind"], row["node"], row["peer"]) for row in rows] == [
+        ("suspect", 0, 1),
+        ("suspect", 2, 1),
+    ]
+    cluster.recover(1)
+    cluster.run_ms(1000)
+    rows = [row for row in cluster.trace().events.to_pylist() if row["kind"] == "trust"]
+    assert {row["node"] for row in rows if row["peer"] == 1} == {0, 2}
 
 
 def test_what_towards_a_crashed_node_is_lost_and_it_catches_up() -> None:

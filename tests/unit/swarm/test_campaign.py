@@ -78,6 +78,17 @@ def test_what_is_expected_depends_on_what_is_promised() -> None:
     assert "crash" in expected_kinds(flood, "both", beyond=True)
     assert {"crash", "loss", "pause"} <= set(expected_kinds(vector, "both", beyond=False))
     assert "pause" not in expected_kinds(vector, "adversary", beyond=False)
+    for_good = expected_kinds(vector, "both", beyond=False, for_good=True)
+    assert {"hang", "died_for_good"} <= set(for_good)
+    barriers = find_protocol("causal_barriers")  # its promise covers those that die
+    assert "died_for_good" in expected_kinds(barriers, "both", beyond=False)
+
+
+@pytest.mark.parametrize("seed", [1, 9])
+def test_only_where_nodes_die_for_good_the_adversary_doubts_on_a_mesh(seed: int) -> None:
+    text = try_seed(Plan(VECTOR, {"spread": "direct"}, "mesh", for_good=True), seed).text
+    assert "recover_all = false" in text and '"suspect ' in text
+    assert '"suspect ' not in try_seed(Plan(VECTOR, {"spread": "direct"}, "mesh"), seed).text
 
 
 def test_an_invariant_is_asked_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:

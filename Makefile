@@ -24,15 +24,16 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
-# Simulations share nothing and run side by side, file by file; real nodes, Spark and commands
-# one after the other.
-SIDE_BY_SIDE = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
+# Tests run side by side, one by one; `tests/conftest.py` keeps those together that share something.
+# Simulations take all of a core. Real nodes and commands wait for one another, so they come apart:
+# beside a simulation they would wait longer.
+SIMULATED = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
 	tests/transcripts tests/unit tests/fuzz
-ONE_BY_ONE = tests/cli tests/docs tests/integration tests/spark
+REAL = tests/docs tests/spark tests/integration tests/cli
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest $(ONE_BY_ONE)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(SIMULATED)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(REAL)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto

@@ -1,4 +1,8 @@
-"""One Spark session for the whole test run: starting it costs more than most tests."""
+"""What tests share, and on which worker they run.
+
+Tests run side by side, in any order, but what is dear to make is made on one worker only: the Spark
+session and the compiled package. All tests that need it run there, one after the other.
+"""
 
 from typing import Any
 
@@ -10,6 +14,16 @@ def spark() -> Any:
     from causalcast.pipeline.session import make_session
 
     return make_session("local[2]", brief=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("xdist_group") is not None:
+            continue
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "compiled" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("compiled"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

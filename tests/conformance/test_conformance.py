@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from causalcast.registry import find_protocol, protocol_names
-from causalcast.swarm.campaign import Plan, run_campaign
+from causalcast.swarm.campaign import ENOUGH_SEEDS, Plan, run_campaign
 from causalcast.testing.conformance import Conformance
 
 SEEDS = 1000
+RANDOM_UP_TO = 500
 # Where tests run side by side, each keeps to one core.
 PROCESSES = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
 
@@ -28,14 +29,20 @@ def test_the_same_seed_leaves_the_same_trace(protocol: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", protocol_names())
-def test_promises_hold_on_a_thousand_schedules_and_the_faults_fire(protocol: str) -> None:
-    """Half of them random, half by the adversary; all promises, invariants, and rest."""
+def test_promises_hold_on_hundreds_of_schedules_and_the_faults_fire(protocol: str) -> None:
+    """500 of the adversary and 250 random ones; all promises, invariants, and rest.
+
+    A random schedule costs ten times as much as one of the adversary. All planted bugs that take
+    more than 64 seeds are noticed by the adversary alone (docs/mutants.md), so it has the more.
+    """
     causal = "causal_order" in find_protocol(protocol).guarantees
-    seeds = SEEDS if causal else SEEDS // 2
-    found = run_campaign(Plan(protocol), range(seeds), PROCESSES)
-    assert found.seeds == seeds
+    last = SEEDS if causal else SEEDS // 2
+    plan = Plan(protocol)
+    seeds = [seed for seed in range(last) if plan.is_adversary(seed) or seed < RANDOM_UP_TO]
+    found = run_campaign(plan, seeds, PROCESSES)
+    assert found.seeds == len(seeds) >= ENOUGH_SEEDS
     assert not found.failures, found.failures[0]
-    assert not found.never_fired(), f"never happened in {seeds} seeds"
+    assert not found.never_fired(), f"never happened in {len(seeds)} seeds"
 
 
 # Links that break are what it cannot live with (figure 3.2 of the CPTCast thesis).
@@ -52,7 +59,7 @@ def test_order_and_integrity_hold_beyond_the_promise(protocol: str) -> None:
 
 @pytest.mark.slow
 def test_where_links_break_naive_causal_broadcast_breaks_too() -> None:
-    found = run_campaign(Plan(STATIC_ONLY, beyond=True), range(200), os.cpu_count() or 1)
+    found = run_campaign(Plan(STATIC_ONLY, beyond=True), range(200), PROCESSES)
     broken = {failure.property for failure in found.failures}
     assert broken & {"no_duplication", "causal_order", "fifo_order"}
 
@@ -81,7 +88,7 @@ VARIANTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "options"), VARIANTS, ids=str)
 def test_variants_keep_the_promises_too(protocol: str, options: dict[str, Any]) -> None:
-    found = run_campaign(Plan(protocol, options), range(300), os.cpu_count() or 1)
+    found = run_campaign(Plan(protocol, options), range(300), PROCESSES)
     assert not found.failures, found.failures[0]
 
 

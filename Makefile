@@ -24,12 +24,12 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
-# Tests run side by side, one by one; `tests/conftest.py` keeps those together that share something.
-# Simulations take all of a core. Real nodes and commands wait for one another, so they come apart:
-# beside a simulation they would wait longer.
-SIMULATED = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
-	tests/transcripts tests/unit tests/fuzz
-REAL = tests/docs tests/spark tests/integration tests/cli
+# Tests run side by side, one by one; `tests/conftest.py` keeps those together that share something,
+# and these come first, for they take the longest. Simulations take all of a core. Real nodes and
+# commands wait for one another, so they come apart: beside a simulation they would wait longer.
+SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
+	tests/transcripts tests/tidy
+REAL = tests/spark tests/docs tests/integration tests/cli
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(SIMULATED)

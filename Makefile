@@ -25,8 +25,8 @@ demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
 # Tests run side by side, one by one; `tests/conftest.py` keeps those together that share something,
-# and these come first, for they take the longest. Simulations take all of a core. Real nodes and
-# commands wait for one another, so they come apart: beside a simulation they would wait longer.
+# and these come first. Simulations take all of a core. Real nodes and commands wait for one
+# another, so they come apart: beside a simulation they would wait longer.
 SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
 	tests/transcripts tests/tidy
 REAL = tests/spark tests/docs tests/integration tests/cli

@@ -16,6 +16,7 @@ def spark() -> Any:
     return make_session("local[2]", brief=True)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the names of groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is not None:

@@ -24,16 +24,16 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
-# Tests run side by side, one by one; `tests/conftest.py` keeps those together that share something,
-# and these come first. Simulations take all of a core. Real nodes and commands wait for one
+# Tests run side by side, and who has nothing to do takes some of what the other has left; so those
+# that take long come first. Simulations take all of a core. Real nodes and commands wait for one
 # another, so they come apart: beside a simulation they would wait longer.
 SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
 	tests/transcripts tests/tidy
 REAL = tests/spark tests/docs tests/integration tests/cli
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(SIMULATED)
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(REAL)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(SIMULATED)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(REAL)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto

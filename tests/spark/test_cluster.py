@@ -24,7 +24,6 @@ from causalcast.trace.run_folder import write_run
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120
-pytestmark = pytest.mark.xdist_group("spark in processes of its own")
 
 
 @dataclass

@@ -21,7 +21,6 @@ from causalcast.trace.schema import KIND_CODE
 
 A, B = 0, 1
 PATIENCE = 120  # seconds until Spark is up on a busy machine
-pytestmark = pytest.mark.xdist_group("spark in processes of its own")
 
 
 class Watching:

@@ -3,8 +3,10 @@
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
 from causalcast.parts.hosted_zone import HostedZone
 from causalcast.parts.vector_clock import VectorClock
-from causalcast.parts.zone_crossing import Crossing, ZoneCrossing
-from causalcast.parts.zone_unit import NOWHERE, Unit
+from causalcast.parts.zone_crossing import Crossing, Turned, ZoneCrossing
+from causalcast.parts.zone_knowledge import JointKnowledge, ZoneKnowledge
+from causalcast.parts.zone_news import News
+from causalcast.parts.zone_unit import NOWHERE, PUBLICATION, Unit
 from causalcast.protocols.causal_separators import CausalSeparators
 from causalcast.swarm.mutant import Mutant, Patch
 
@@ -12,6 +14,14 @@ _named = ZoneCrossing._named
 _restore = CausalSeparators._restore_unit
 _publish = HostedZone.publish
 _snapshot = ZoneCrossing.snapshot
+_open = ZoneCrossing.open
+_cut = ZoneKnowledge.cut
+_hear = ZoneKnowledge.hear
+_ready = ZoneCrossing.ready
+_begin = ZoneCrossing.begin
+_restore_crossing = ZoneCrossing.restore
+_rise = JointKnowledge.rise
+_attend = CausalSeparators._attend
 
 
 def nothing_named(self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int) -> VectorClock:
@@ -50,8 +60,8 @@ def delivered_again(self: CausalSeparators, unit: Unit) -> bool:
 
 def everything_is_local(self: CausalSeparators, publication: Publication, out: Outbox) -> None:
     """Where the own zone has members, nobody else is thought of."""
-    local = self.home in self.group_zones.get(publication.group, {})
-    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, False, publication), out)
+    local = self.home in self.knowledge.group_zones.get(publication.group, {})
+    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, PUBLICATION, publication), out)
 
 
 def joins_not_told(self: CausalSeparators, group: GroupId, out: Outbox) -> None:
@@ -97,7 +107,239 @@ def not_forgotten(self: ZoneCrossing, place: int) -> None:
     """Everything is kept for ever."""
 
 
+def own_channel_not_named(
+    self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int
+) -> VectorClock:
+    """What this server brought itself is forgotten, though it may be on its way."""
+    brought, self.brought = self.brought, {peer: {} for peer in self.partners}
+    named = _named(self, carrier, partner, place)
+    self.brought = brought
+    return named
+
+
+def everything_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
+    """A server crosses what it kept, though the cut says that it is too old."""
+    _open(self, cut, {})
+
+
+def nothing_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
+    """A server begins with what comes after the cut, though the cut leaves out more."""
+    self.kept = {}
+    _open(self, cut, counts)
+
+
+def cut_crosses_last(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
+    _open(self, cut, counts)
+    first, *others = self.kept.values()
+    self.kept = dict(enumerate([*others, first], 1))
+
+
+def cut_without_groups(self: ZoneKnowledge, joint: int, side: int, counts: VectorClock) -> News:
+    """Nobody hears where the groups of those that are joined have members."""
+    news = _cut(self, joint, side, counts)
+    news.groups = {}
+    return news
+
+
+def cut_without_joints(self: ZoneKnowledge, joint: int, side: int, counts: VectorClock) -> News:
+    """Nobody hears how far other joints are."""
+    news = _cut(self, joint, side, counts)
+    news.joints = []
+    return news
+
+
+def open_on_one_side(self: ZoneKnowledge, origin: NodeId, news: News) -> None:
+    """A node believes that a joint is open when it heard of the cut on one side."""
+    _hear(self, origin, news)
+    if news.joint < len(self.joints) and self.joints[news.joint].cuts:
+        self.joints[news.joint].rise(news.epoch, 1)
+
+
+def taken_in_before_the_cut(self: ZoneCrossing, seen: VectorClock) -> Crossing | None:
+    phase = self.phase
+    self.phase = 2 if phase == 1 else phase
+    found = _ready(self, seen)
+    self.phase = phase
+    return found
+
+
+def nobody_awaited(self: ZoneKnowledge, joint: int) -> list[NodeId]:
+    """A joint closes at once."""
+    return []
+
+
+def done_in_a_group(self: CausalSeparators, out: Outbox) -> None:
+    """Members of groups say that they are done."""
+    groups, self.groups = self.groups, {}
+    _attend(self, out)
+    self.groups = groups
+
+
+def closed_before_all_is_there(self: ZoneCrossing) -> bool:
+    ended = len(self.closed) == len(self.partners) and not self.waiting
+    return self.phase != 0 and (self.sealed or ended)
+
+
+def closed_at_the_first_word(self: ZoneCrossing) -> bool:
+    """The other side closes when one server has closed, not all."""
+    sent = self.sealed and not self.kept and not any(self.to_carry.values())
+    return self.phase != 0 and (sent or bool(self.closed))
+
+
+def never_refused(self: CausalSeparators, group: GroupId, joining: bool) -> str:
+    return ""
+
+
+def joins_not_refused(self: CausalSeparators, group: GroupId, joining: bool) -> str:
+    """Who is being parted may still join."""
+    return "" if joining else self.knowledge.refusal(group)
+
+
+def everything_belongs(self: ZoneCrossing, partner: NodeId) -> bool:
+    """What was sent before the joint closed is taken after it opened again."""
+    return self.phase != 0
+
+
+def goes_on_as_before(self: ZoneCrossing, epoch: int) -> Message:
+    """What was there when the joint closed still counts when it opens."""
+    kept, waiting = self.arrived, self.has
+    record = _begin(self, epoch)
+    self.arrived, self.has = kept, waiting
+    return record
+
+
+def beginning_not_restored(self: ZoneCrossing, record: Message) -> None:
+    """After a restart a server does not know that it had begun."""
+    if not isinstance(record, Turned):
+        _restore_crossing(self, record)
+
+
+def groups_stay(self: JointKnowledge, epoch: int, level: int) -> bool:
+    """Where groups had members is not forgotten when these were parted."""
+    _rise(self, epoch, level)
+    return False
+
+
 MUTANTS = [
+    Mutant(
+        "own_channel_not_named",
+        "a unit that another carries names what this server brought itself",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "_named", own_channel_not_named)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "too_much_crosses",
+        "what the cut counts does not cross, whoever kept it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "open", everything_kept_crosses)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "too_little_crosses",
+        "what the cut does not count crosses, though it came before it",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "open", nothing_kept_crosses)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "cut_crosses_last",
+        "the cut, with what is known of groups, crosses first",
+        ["causal_order", "fifo_order", "agreement"],
+        [Patch(ZoneCrossing, "open", cut_crosses_last)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "cut_without_groups",
+        "a cut tells where groups have members",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneKnowledge, "cut", cut_without_groups)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "cut_without_joints",
+        "a cut tells how far other joints are",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneKnowledge, "cut", cut_without_joints)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "open_on_one_side",
+        "a joint is open for those who heard the cuts of both sides",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneKnowledge, "hear", open_on_one_side)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "taken_in_before_the_cut",
+        "what comes across waits for the cut on this side",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneCrossing, "ready", taken_in_before_the_cut)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "nobody_awaited",
+        "a joint closes when all behind it are done",
+        ["agreement", "causal_order", "fifo_order", "validity"],
+        [Patch(ZoneKnowledge, "awaited", nobody_awaited)],
+    ),
+    Mutant(
+        "done_in_a_group",
+        "nobody is done that is in a group",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(CausalSeparators, "_attend", done_in_a_group)],
+    ),
+    Mutant(
+        "closed_before_all_is_there",
+        "a joint closes when all that had to cross is there",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneCrossing, "is_emptied", closed_before_all_is_there)],
+    ),
+    Mutant(
+        "closed_at_the_first_word",
+        "the other side closes when all servers of this one have",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(ZoneCrossing, "is_emptied", closed_at_the_first_word)],
+    ),
+    Mutant(
+        "never_refused",
+        "nobody publishes to those that cannot be reached",
+        ["agreement", "causal_order", "fifo_order", "validity"],
+        [Patch(CausalSeparators, "refusal", never_refused)],
+    ),
+    Mutant(
+        "joins_not_refused",
+        "who is being parted joins nothing",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(CausalSeparators, "refusal", joins_not_refused)],
+    ),
+    Mutant(
+        "everything_belongs",
+        "what was sent before a joint closed comes too late when it is open again",
+        ["agreement", "causal_order", "fifo_order", "no_exception"],
+        [Patch(ZoneCrossing, "belongs", everything_belongs)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "goes_on_as_before",
+        "a joint that opens again begins with nothing",
+        ["agreement", "causal_order", "fifo_order", "at_rest"],
+        [Patch(ZoneCrossing, "begin", goes_on_as_before)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "beginning_not_restored",
+        "that a joint opens or closes survives a restart",
+        ["agreement", "causal_order", "fifo_order", "at_rest", "no_exception"],
+        [Patch(ZoneCrossing, "restore", beginning_not_restored)],
+        {"zone_size": 2},
+    ),
+    Mutant(
+        "groups_stay",
+        "where a parted zone had members is forgotten",
+        ["agreement", "causal_order", "fifo_order"],
+        [Patch(JointKnowledge, "rise", groups_stay)],
+    ),
     Mutant(
         "nothing_named",
         "a unit names what travels beside it",

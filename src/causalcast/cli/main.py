@@ -38,6 +38,8 @@ COMMANDS: dict[str, str] = {
     "status": "causalcast.cli.node",
     "explain": "causalcast.cli.node",
     "gone": "causalcast.cli.node",
+    "zones": "causalcast.cli.zones",
+    "group": "causalcast.cli.zones",
     "doctor": "causalcast.cli.doctor",
     "verify": "causalcast.cli.verify",
     "report": "causalcast.cli.report",

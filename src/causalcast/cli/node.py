@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from causalcast.cli.node_client import DEFAULT_DIR, add_client, client_of
 from causalcast.cli.way_in import add_way_in, way_in
-from causalcast.errors import CausalcastError, ConfigError
+from causalcast.errors import ConfigError
 from causalcast.registry import find_protocol
-from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.joining import ask_cluster, newcomers_toml
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
@@ -23,7 +23,6 @@ from causalcast.runtime.node_process import run_node
 from causalcast.runtime.observing.node_logging import FORMS, set_up_logging
 from causalcast.trace.kinds import LEVELS
 
-DEFAULT_DIR = Path("causalcast-cluster")
 OVERLAYS = [*(kind for kind in GRAPHS if kind != "edges"), *CHANGING]
 
 
@@ -39,19 +38,19 @@ def add_to(subparsers: Any) -> None:
     )
     node.set_defaults(run=run_one_node)
     _add_join(subparsers)
-    _add_client(subparsers, "leave", "let a node leave its cluster in good order", run_leave)
-    pub = _add_client(subparsers, "pub", "publish a text", run_pub)
+    add_client(subparsers, "leave", "let a node leave its cluster in good order", run_leave)
+    pub = add_client(subparsers, "pub", "publish a text", run_pub)
     pub.add_argument("group")
     pub.add_argument("text")
-    sub = _add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
+    sub = add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
     sub.add_argument("group")
     sub.add_argument("--count", type=int, help="stop after so many messages")
-    status = _add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
+    status = add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
     status.add_argument("--prometheus", action="store_true", help="print it for Prometheus")
-    gone = _add_client(subparsers, "gone", "give up a node that never comes back", run_gone)
+    gone = add_client(subparsers, "gone", "give up a node that never comes back", run_gone)
     gone.add_argument("peer", type=int, help="the node that is gone")
     gone.add_argument("--yes", action="store_true", help="do it; without, show what may be lost")
-    explain = _add_client(subparsers, "explain", "what a held message waits for", run_explain)
+    explain = add_client(subparsers, "explain", "what a held message waits for", run_explain)
     explain.add_argument("message", help="origin.number, such as 3.17")
 
 
@@ -96,15 +95,6 @@ def _add_join(subparsers: Any) -> None:
     join.set_defaults(run=run_join)
 
 
-def _add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=text)
-    parser.add_argument("--node", type=int, required=True, metavar="N", help="which node to ask")
-    parser.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="the folder given to `up`")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
-    return parser
-
-
 # One node
 
 
@@ -142,7 +132,7 @@ def run_join(options: argparse.Namespace) -> int:
 
 def run_leave(options: argparse.Namespace) -> int:
     """`causalcast leave`: returns when the node has said that it will."""
-    with _client(options) as client:
+    with client_of(options) as client:
         answer = client.ask("stop")
     print(json.dumps(answer) if options.json else f"node {options.node} leaves")
     return 0
@@ -250,7 +240,7 @@ def _groups(given: list[str], nodes: int) -> dict[str, list[int]]:
 
 def run_pub(options: argparse.Namespace) -> int:
     """`causalcast pub`: returns when the message is durable at the node."""
-    with _client(options) as client:
+    with client_of(options) as client:
         answer = client.ask("publish", group=options.group, text=options.text)
     print(json.dumps(answer) if options.json else f"published {answer['message']}")
     return 0
@@ -258,7 +248,7 @@ def run_pub(options: argparse.Namespace) -> int:
 
 def run_sub(options: argparse.Namespace) -> int:
     """`causalcast sub`: one line per message, until `--count` or the node's end."""
-    with _client(options) as client:
+    with client_of(options) as client:
         for message in itertools.islice(client.messages(options.group), options.count):
             if options.json:
                 print(json.dumps(message), flush=True)
@@ -270,7 +260,7 @@ def run_sub(options: argparse.Namespace) -> int:
 
 def run_status(options: argparse.Namespace) -> int:
     """`causalcast status`."""
-    with _client(options) as client:
+    with client_of(options) as client:
         if options.prometheus:
             print(client.ask("metrics")["text"], end="")
             return 0
@@ -285,7 +275,7 @@ def run_status(options: argparse.Namespace) -> int:
 
 def run_gone(options: argparse.Namespace) -> int:
     """`causalcast gone`: what may be lost is shown first; `--yes` does it."""
-    with _client(options) as client:
+    with client_of(options) as client:
         losses = client.ask("losses", peer=options.peer)["losses"]
         if options.yes:
             client.ask("gone", peer=options.peer)
@@ -304,7 +294,7 @@ def run_gone(options: argparse.Namespace) -> int:
 
 def run_explain(options: argparse.Namespace) -> int:
     """`causalcast explain`."""
-    with _client(options) as client:
+    with client_of(options) as client:
         answer = client.ask("explain", message=options.message)
     waits_for = answer["waits_for"]
     if options.json:
@@ -319,12 +309,3 @@ def run_explain(options: argparse.Namespace) -> int:
     for reason in answer["reasons"]:
         print(f"  {reason}")
     return 0
-
-
-def _client(options: argparse.Namespace) -> ControlClient:
-    folder = options.dir / f"node-{options.node}"
-    if not folder.is_dir():
-        raise CausalcastError(
-            f"{options.dir}: no node {options.node} there; is this the --dir of `up`?"
-        )
-    return ControlClient(folder, options.node)

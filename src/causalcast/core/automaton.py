@@ -115,6 +115,21 @@ class Multicast(Automaton):
         """Why `peer` must not be declared gone; empty if nothing speaks against it."""
         return ""
 
+    def on_order(self, order: str, out: Outbox) -> None:
+        """An operator orders something in this protocol's own words (`offers` has "orders")."""
+
+    def objection_to(self, order: str) -> str:
+        """Why an order cannot be carried out here; empty if it can."""
+        return ""
+
+    def losses_by(self, order: str) -> list[str]:
+        """In words what may be lost if it is carried out, as far as this node can tell."""
+        return []
+
+    def refusal(self, group: GroupId, joining: bool) -> str:
+        """Why the application cannot publish to, or join, a group now; empty if it can."""
+        return ""
+
     def conditions(self) -> dict[str, int]:
         """What an operator watches, as numbers: 1 and 0 for yes and no."""
         return {}

@@ -233,6 +233,16 @@ class LayerSpec:
 
 
 @final
+class Orders:
+    """Orders that make sense in turn, the nodes to give them at, and who leaves its groups then."""
+
+    def __init__(self, orders: list[str], at: list[NodeId], leavers: list[NodeId]) -> None:
+        self.orders = orders
+        self.at = at
+        self.leavers = leavers
+
+
+@final
 class ProtocolSpec(LayerSpec):
     """What a multicast protocol says about itself.
 
@@ -246,7 +256,8 @@ class ProtocolSpec(LayerSpec):
     want to hear of, and says what they mean.
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
     given. `contains(options)`: the names of the protocols that it hosts. `late_members`: whether
-    a node that joins a group gets what is published there from then on.
+    a node that joins a group gets what is published there from then on. `orders(options, graph)`:
+    what an operator may order, for those who try it out.
     """
 
     def __init__(
@@ -270,6 +281,7 @@ class ProtocolSpec(LayerSpec):
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
         contains: Callable[[dict[str, OptionValue]], list[str]] | None = None,
         late_members: bool = True,
+        orders: Callable[[dict[str, OptionValue], Topology], list[Orders]] | None = None,
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -288,6 +300,7 @@ class ProtocolSpec(LayerSpec):
         self.reach = reach
         self.contains = contains
         self.late_members = late_members
+        self.orders = orders
 
 
 @final

@@ -147,6 +147,12 @@ class Stack:
         self.multicast.on_gone(peer, out)
         self.settle(out)
 
+    def order(self, order: str, out: Outbox) -> None:
+        """An operator orders something that the multicast has no objection to."""
+        out.layer = MULTICAST
+        self.multicast.on_order(order, out)
+        self.settle(out)
+
     # Between the layers
 
     def settle(self, out: Outbox) -> None:

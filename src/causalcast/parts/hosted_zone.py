@@ -41,7 +41,7 @@ class InZone(Envelope):
 
     def carried(self) -> list[Publication]:
         found = [_unit_in(inner) for inner in publications_in(self.message)]
-        return [unit.publication for unit in found if unit is not None and not unit.joined]
+        return [unit.publication for unit in found if unit is not None and unit.is_publication()]
 
 
 @final
@@ -163,7 +163,7 @@ class HostedZone:
             inner.id: unit.id()
             for inner in [*arrived, *delivered]
             for unit in [_unit_in(inner)]
-            if unit is not None and not unit.joined
+            if unit is not None and unit.is_publication()
         }
         for effect in effects:
             self._translate_one(effect, meant, out)

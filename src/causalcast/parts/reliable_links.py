@@ -87,7 +87,23 @@ class Unacknowledged(Message):
         self.content = content
 
 
-MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged]
+class Nothing(Message):
+    """In the place of what was given up: take it, and do nothing."""
+
+    wire = Wire("reliable_links.nothing")
+
+
+class GivenUp(Message):
+    """Record: what these nodes have not acknowledged is not for them any more."""
+
+    wire = Wire("reliable_links.given_up", to=list[NodeId])
+
+    def __init__(self, to: list[NodeId]) -> None:
+        self.to = to
+
+
+NOTHING: Final = Nothing()
+MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged, Nothing, GivenUp]
 RARE: Final = ["reliable_links.repeated", "reliable_links.resumed", "reliable_links.early"]
 
 OPTIONS: Final = [
@@ -105,10 +121,14 @@ class Direction:
         self.sent = 0  # parcels so far
         self.acknowledged = 0
         self.under_way = 0  # the highest number that was sent on this link
-        self.kept: dict[int, Message] = {}  # not acknowledged
+        self.kept: dict[int, Message] = {}  # not acknowledged; what lacks was given up
         self.taken = 0
         self.early: dict[int, Message] = {}  # came before an earlier one
         self.owes = False  # an acknowledgement
+
+    def is_owed(self) -> bool:
+        """Whether the peer has not acknowledged everything, also of what was given up."""
+        return self.sent > self.acknowledged
 
 
 @final
@@ -136,6 +156,15 @@ class ReliableLinks:
             direction.kept[direction.sent] = content
             self._send_waiting(peer, direction, out)
 
+    def give_up(self, to: list[NodeId], out: Outbox) -> None:
+        """Forget what these have not acknowledged; its numbers are used, for nothing."""
+        out.persist(GivenUp(to))
+        self._forget(to)
+
+    def _forget(self, peers: list[NodeId]) -> None:
+        for peer in peers:
+            self.peers[peer].kept = {}
+
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> list[Message]:
         """What can be taken now, in its order; each is persisted."""
         direction = self.peers.get(sender)
@@ -159,7 +188,8 @@ class ReliableLinks:
             direction.taken += 1
             content = direction.early.pop(direction.taken)
             out.persist(Taken(sender, content))
-            taken.append(content)
+            if not isinstance(content, Nothing):
+                taken.append(content)
         return taken
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
@@ -173,11 +203,11 @@ class ReliableLinks:
         assert name == REPEAT
         if not direction.heard:
             out.send(peer, Got(direction.taken, True))
-        elif direction.kept:
+        elif direction.is_owed():
             out.note("reliable_links.repeated", peer)
             direction.under_way = direction.acknowledged
             self._send_waiting(peer, direction, out)
-        if direction.kept or not direction.heard:
+        if direction.is_owed() or not direction.heard:
             out.start_timer(REPEAT, self.repeat_after, peer)
 
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
@@ -214,6 +244,8 @@ class ReliableLinks:
                 direction.sent = record.sent.get(peer, 0)
                 direction.acknowledged = record.acknowledged.get(peer, 0)
                 direction.taken = record.taken.get(peer, 0)
+        elif isinstance(record, GivenUp):
+            self._forget(record.to)
         elif isinstance(record, Unacknowledged):
             self.peers[record.to].kept[record.number] = record.content
         return record
@@ -265,7 +297,7 @@ class ReliableLinks:
         if not direction.heard:
             direction.heard = True
             direction.under_way = direction.acknowledged
-            if direction.kept:
+            if direction.is_owed():
                 out.note("reliable_links.resumed", peer)
                 out.start_timer(REPEAT, self.repeat_after, peer)
         self._send_waiting(peer, direction, out)
@@ -274,11 +306,11 @@ class ReliableLinks:
         """Send what was not sent on this link, as far as the window allows."""
         if not direction.up or not direction.heard:
             return
-        if direction.under_way == direction.acknowledged and direction.kept:
+        if direction.under_way == direction.acknowledged and direction.is_owed():
             out.start_timer(REPEAT, self.repeat_after, peer)
         last = min(direction.sent, direction.acknowledged + self.window)
         for number in range(max(direction.under_way, direction.acknowledged) + 1, last + 1):
-            out.send(peer, Parcel(number, direction.kept[number]))
+            out.send(peer, Parcel(number, direction.kept.get(number, NOTHING)))
             direction.under_way = number
 
     def _acknowledge_later(self, peer: NodeId, direction: Direction, out: Outbox) -> None:

@@ -16,13 +16,17 @@ What not all of them have is kept; so when the lead is doubted, the next server 
 and brings, in its own order, all that is not known to be there. Both may bring the same unit then:
 counts per origin tell, since units of one origin come in their order. Nothing that a zone has is
 lost to the other while one server of each side lives.
+
+A joint opens and closes while the system runs, as `parts/zone_knowledge.py` tells. Servers of the
+two sides say so to one another on the links that units travel on, which keep their order: so each
+knows which of the times that the joint was open a unit belongs to, and drops what comes too late.
 """
 
 from typing import Final, final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Envelope, Message, Publication, Wire
-from causalcast.parts.vector_clock import VectorClock, covers
+from causalcast.parts.vector_clock import VectorClock, covers, merge
 from causalcast.parts.zone_map import Joint
 from causalcast.parts.zone_unit import Unit, unpacked
 
@@ -49,7 +53,7 @@ class Crossing(Envelope):
             unit = unpacked(self.unit)
         except (IndexError, ValueError):
             return []
-        return [] if unit.joined else [unit.publication]
+        return [unit.publication] if unit.is_publication() else []
 
 
 @final
@@ -58,6 +62,7 @@ class Carry(Message):
 
     wire = Wire(
         "zone_crossing.carry",
+        epoch=int,
         to=NodeId,
         place=int,
         after=dict[NodeId, int],
@@ -66,8 +71,9 @@ class Carry(Message):
     )
 
     def __init__(
-        self, to: NodeId, place: int, after: VectorClock, origin: NodeId, number: int
+        self, epoch: int, to: NodeId, place: int, after: VectorClock, origin: NodeId, number: int
     ) -> None:
+        self.epoch = epoch
         self.to = to
         self.place = place
         self.after = after
@@ -86,24 +92,79 @@ class Arrivals(Message):
 
 
 @final
+class Opening(Message):
+    """The joint opens for the `epoch`-th time: what follows on this link belongs to that."""
+
+    wire = Wire("zone_crossing.opening", epoch=int)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+@final
+class Closing(Message):
+    """Nothing more follows; all that had to cross has, unless the joint was `dropped`."""
+
+    wire = Wire("zone_crossing.closing", epoch=int, dropped=bool)
+
+    def __init__(self, epoch: int, dropped: bool) -> None:
+        self.epoch = epoch
+        self.dropped = dropped
+
+
+@final
+class Turned(Message):
+    """Record: this server began to keep units for the `epoch`-th time, or closed."""
+
+    wire = Wire("zone_crossing.turned", there=int, epoch=int, phase=int)
+
+    def __init__(self, there: int, epoch: int, phase: int) -> None:
+        self.there = there
+        self.epoch = epoch
+        self.phase = phase
+
+
+@final
 class JointState(Message):
     """Record of a snapshot: units so far, and what the servers at the other side have."""
 
     wire = Wire(
         "zone_crossing.joint_state",
         there=int,
+        epoch=int,
+        phase=int,
+        sealed=bool,
         places=int,
         arrived=dict[NodeId, int],
         has=dict[NodeId, dict[NodeId, int]],
+        brought=dict[NodeId, dict[NodeId, int]],
+        epochs=dict[NodeId, int],
+        closed=list[NodeId],
     )
 
     def __init__(
-        self, there: int, places: int, arrived: VectorClock, has: dict[NodeId, VectorClock]
+        self,
+        there: int,
+        epoch: int,
+        phase: int,
+        sealed: bool,
+        places: int,
+        arrived: VectorClock,
+        has: dict[NodeId, VectorClock],
+        brought: dict[NodeId, VectorClock],
+        epochs: dict[NodeId, int],
+        closed: list[NodeId],
     ) -> None:
         self.there = there
+        self.epoch = epoch
+        self.phase = phase
+        self.sealed = sealed
         self.places = places
         self.arrived = arrived
         self.has = has
+        self.brought = brought
+        self.epochs = epochs
+        self.closed = closed
 
 
 @final
@@ -131,7 +192,21 @@ class WaitingUnit(Message):
         self.content = content
 
 
-MESSAGES: Final = [Arrivals, Crossing, Carry, JointState, KeptUnit, WaitingUnit]
+MESSAGES: Final = [
+    Arrivals,
+    Crossing,
+    Carry,
+    Opening,
+    Closing,
+    Turned,
+    JointState,
+    KeptUnit,
+    WaitingUnit,
+]
+
+CLOSED: Final = 0  # phases of a joint, at one server
+KEEPING: Final = 1  # until it is known what crosses
+OPEN: Final = 2
 
 
 @final
@@ -157,26 +232,91 @@ class Sending:
 class ZoneCrossing:
     """One joint as one of its servers sees it: what goes there, what came from there."""
 
-    def __init__(self, me: NodeId, here: int, joint: Joint) -> None:
+    def __init__(self, me: NodeId, here: int, joint: Joint, number: int, is_open: bool) -> None:
         self.me = me
+        self.number = number  # of the joint
         self.here = here
         self.there = joint.other(here)
         self.servers = joint.servers[here]
         self.pair_of = dict(zip(self.servers, joint.servers[self.there], strict=True))
         self.partners = joint.servers[self.there]
         self.doubted: dict[NodeId, None] = {}  # servers believed to be down
+        self.epoch = int(is_open)
+        self.epoch_of = dict.fromkeys(self.partners, self.epoch)  # what they said last
+        self._turn(OPEN if is_open else CLOSED)
+
+    def _turn(self, phase: int) -> None:
+        """Start anew, with nothing of what was."""
+        self.phase = phase
+        self.sealed = False  # nothing more of this zone has to cross
+        self.dropped = False  # to be closed at once
+        self.closed: dict[NodeId, None] = {}  # partners that bring nothing more
         self.places = 0
         self.kept: dict[int, Kept] = {}  # by place
         self.to_carry: dict[NodeId, list[Carry]] = {}  # by lead, in its order
         self.has: dict[NodeId, VectorClock] = {peer: {} for peer in self.partners}
+        # What went to them on this server's own channel, and may be on its way.
+        self.brought: dict[NodeId, VectorClock] = {peer: {} for peer in self.partners}
         self.arrived: VectorClock = {}  # of what came from there, in this zone
         self.told: VectorClock = {}  # what the servers there know of what was delivered here
         self.waiting: dict[tuple[NodeId, NodeId], dict[int, Crossing]] = {}  # sender and lead
+
+    # Opening and closing
+
+    def begin(self, epoch: int) -> Turned:
+        """Keep from now on what is to cross."""
+        self.epoch = epoch
+        self._turn(KEEPING)
+        return Turned(self.there, self.epoch, self.phase)
+
+    def open(self, cut: Unit, counts: VectorClock) -> None:
+        """What is in `counts` does not cross, all else does, after the cut."""
+        units = [cut]
+        for kept in self.kept.values():
+            if kept.unit.number > counts.get(kept.unit.origin, 0):
+                units.append(kept.unit)
+        self.kept = {place: Kept(unit, {}) for place, unit in enumerate(units, 1)}
+        self.places = len(units)
+        self.phase = OPEN
+
+    def close(self) -> Turned:
+        """Forget all."""
+        self._turn(CLOSED)
+        return Turned(self.there, self.epoch, self.phase)
+
+    def on_opening(self, partner: NodeId, epoch: int) -> None:
+        """A server at the other side began; so it has ended what was before."""
+        self.epoch_of[partner] = epoch
+        if epoch > self.epoch:
+            self.closed[partner] = None
+
+    def on_closing(self, partner: NodeId, closing: Closing) -> None:
+        """A server at the other side brings nothing more."""
+        if closing.epoch == self.epoch and self.phase != CLOSED:
+            self.closed[partner] = None
+            self.dropped = self.dropped or closing.dropped
+
+    def belongs(self, partner: NodeId) -> bool:
+        """Whether what this server at the other side brings now belongs to this opening."""
+        return self.phase != CLOSED and self.epoch_of[partner] == self.epoch
+
+    def flows(self) -> bool:
+        """Whether units cross: both sides have begun, though some may have ended again."""
+        begun = all(epoch >= self.epoch for epoch in self.epoch_of.values())
+        return self.phase == OPEN and begun
+
+    def is_emptied(self) -> bool:
+        """Whether all that had to cross has, and nothing more will come from there."""
+        sent = self.sealed and not self.kept and not any(self.to_carry.values())
+        ended = len(self.closed) == len(self.partners) and not self.waiting
+        return self.phase != CLOSED and (sent or ended)
 
     # Towards the other zone
 
     def leave(self, unit: Unit) -> None:
         """A unit of this zone is to cross."""
+        if self.phase == CLOSED or self.sealed:
+            return
         self.places += 1
         self.kept[self.places] = Kept(unit, {})
         self._forget_if_there(self.places)  # another server may have been faster
@@ -194,10 +334,13 @@ class ZoneCrossing:
 
     def on_carry(self, lead: NodeId, carry: Carry) -> None:
         """The lead asks to bring a unit across."""
-        self.to_carry.setdefault(lead, []).append(carry)
+        if carry.epoch == self.epoch and self.phase != CLOSED:
+            self.to_carry.setdefault(lead, []).append(carry)
 
     def next_sending(self, at_least: int) -> Sending | None:
         """The next thing to send, of units from this place on; then `mark_sent` it."""
+        if not self.flows():
+            return None
         if self._lead() == self.me:
             for place, kept in self.kept.items():
                 if place >= at_least:
@@ -240,7 +383,8 @@ class ZoneCrossing:
         instead = self.servers[0] != self.me or planned != (carrier, partner)
         if carrier == self.me:
             return Sending(partner, Crossing(self.me, place, after, unit.packed()), instead)
-        return Sending(carrier, Carry(partner, place, after, unit.origin, unit.number), instead)
+        carry = Carry(self.epoch, partner, place, after, unit.origin, unit.number)
+        return Sending(carrier, carry, instead)
 
     def _way(self, place: int, unit: Unit, doubted: dict[NodeId, None]) -> tuple[NodeId, NodeId]:
         """Who brings a unit to whom: channels in turn, those with a doubted end left out.
@@ -267,6 +411,9 @@ class ZoneCrossing:
         named: VectorClock = {}
         if len(self.servers) > 1:  # else this partner brought it here itself
             named = {who: count for who, count in self.arrived.items() if count > has.get(who, 0)}
+            if carrier != self.me:
+                own = self.brought[partner].items()
+                merge(named, {who: count for who, count in own if count > has.get(who, 0)})
         for earlier, kept in self.kept.items():
             unit = kept.unit
             apart = earlier < place and kept.sent.get(partner) != carrier
@@ -307,6 +454,8 @@ class ZoneCrossing:
         kept = self.kept.get(place)
         if kept is not None:
             kept.sent[partner] = carrier
+            if carrier == self.me:
+                merge(self.brought[partner], {kept.unit.origin: kept.unit.number})
             self._forget_if_there(place)
 
     def _forget_if_there(self, place: int) -> None:
@@ -326,6 +475,8 @@ class ZoneCrossing:
 
     def ready(self, seen: VectorClock) -> Crossing | None:
         """The next of what came across that may be published here; it waits no longer."""
+        if self.phase != OPEN:
+            return None  # what is published here in answer to it would not cross
         for way, queue in self.waiting.items():
             first = queue[min(queue)]
             if covers(seen, first.after):
@@ -345,7 +496,7 @@ class ZoneCrossing:
 
     def has_news(self, seen: VectorClock) -> bool:
         """Whether there is something to tell; a single server has nobody who needs it."""
-        return len(self.servers) > 1 and seen != self.told
+        return len(self.servers) > 1 and self.flows() and seen != self.told
 
     def news(self, seen: VectorClock) -> VectorClock:
         """What was delivered here and not told; from here on it is told."""
@@ -358,7 +509,19 @@ class ZoneCrossing:
     def snapshot(self) -> list[Message]:
         """Records for a restart."""
         has = {partner: dict(counts) for partner, counts in self.has.items()}
-        records: list[Message] = [JointState(self.there, self.places, dict(self.arrived), has)]
+        state = JointState(
+            self.there,
+            self.epoch,
+            self.phase,
+            self.sealed,
+            self.places,
+            dict(self.arrived),
+            has,
+            {partner: dict(counts) for partner, counts in self.brought.items()},
+            dict(self.epoch_of),
+            [*self.closed],
+        )
+        records: list[Message] = [state]
         for place, kept in self.kept.items():
             records.append(KeptUnit(self.there, place, dict(kept.sent), kept.unit.packed()))
         for (sender, _), queue in self.waiting.items():
@@ -369,10 +532,17 @@ class ZoneCrossing:
 
     def restore(self, record: Message) -> None:
         """Take in a record of a snapshot."""
-        if isinstance(record, JointState):
+        if isinstance(record, Turned):
+            self.epoch = record.epoch
+            self._turn(record.phase)
+        elif isinstance(record, JointState):
+            self.epoch, self.phase, self.sealed = record.epoch, record.phase, record.sealed
+            self.epoch_of = dict(record.epochs)
+            self.closed = dict.fromkeys(record.closed)
             self.places = record.places
             self.arrived = dict(record.arrived)
             self.has.update({peer: dict(counts) for peer, counts in record.has.items()})
+            self.brought.update({peer: dict(counts) for peer, counts in record.brought.items()})
         elif isinstance(record, KeptUnit):
             self.kept[record.place] = Kept(unpacked(record.unit), dict(record.sent))
         elif isinstance(record, WaitingUnit):

@@ -4,6 +4,9 @@ Zones are given as lists of nodes, or made of neighbours in the overlay's graph.
 joined by links between servers (`pairs`), or each through one node of its own that is also in a
 zone of all such nodes (`daisy`, the hub). Where a cycle of zones would arise there is none: two
 ways between two zones would let effects overtake their causes.
+
+The tree is a plan: some zones may be apart at the start, and a joint may be opened and closed while
+the system runs. Zone 0 is the root; whatever does not reach it is apart.
 """
 
 from typing import Final, final
@@ -47,6 +50,9 @@ class ZoneMap:
         self._graph = graph
         self.zones = zones
         self.joints: list[Joint] = []
+        self.is_daisy = False
+        self.apart: list[int] = []  # zones whose joint towards zone 0 is closed at the start
+        self._ways: dict[int, list[int]] = {}  # the joints from each zone to zone 0
         self.home: dict[NodeId, int] = {}  # not the hub
         for number, zone in enumerate(zones):
             for node in zone.members:
@@ -78,6 +84,44 @@ class ZoneMap:
             key=lambda number: number != self.home[node],
         )
 
+    # The tree
+
+    def way_up(self, zone: int) -> list[int]:
+        """The joints on the way to zone 0, the nearest first."""
+        if not self._ways:
+            self._ways[0] = []
+            found = [0]
+            for near in found:  # grows while we walk it
+                for number, joint in enumerate(self.joints):
+                    far = joint.other(near)
+                    if near in joint.zones and far not in self._ways:
+                        self._ways[far] = [number, *self._ways[near]]
+                        found.append(far)
+        return self._ways[zone]
+
+    def way(self, one: int, other: int) -> list[int]:
+        """The joints between two zones."""
+        up, down = self.way_up(one), self.way_up(other)
+        return [joint for joint in up if joint not in down] + [
+            joint for joint in down if joint not in up
+        ]
+
+    def far_side(self, joint: int) -> int:
+        """The zone of a joint that is cut off from zone 0 while it is closed."""
+        one, other = self.joints[joint].zones
+        return one if joint in self.way_up(one) else other
+
+    def shut_at_start(self) -> list[int]:
+        """The joints that are closed at the start."""
+        return [self.way_up(zone)[0] for zone in self.apart]
+
+    def joint_of(self, zones: tuple[int, int]) -> int | None:
+        """The number of the joint between two zones; none if they are not neighbours."""
+        for number, joint in enumerate(self.joints):
+            if joint.zones == (min(zones), max(zones)):
+                return number
+        return None
+
     # Joining
 
     def join_pairs(self, wanted: list[tuple[int, int]] | None, servers: int) -> None:
@@ -105,6 +149,7 @@ class ZoneMap:
         """Let the first node of every zone be in a zone of all these."""
         if len(self.zones) == 1:
             return
+        self.is_daisy = True
         hub = len(self.zones)
         firsts = [zone.members[0] for zone in self.zones]
         for number, first in enumerate(firsts):
@@ -136,6 +181,15 @@ class ZoneMap:
         return all(
             node == peer or peer in self._graph.neighbours[node] for node in nodes for peer in nodes
         )
+
+    def set_apart(self, zones: list[int]) -> None:
+        """Let these be apart at the start, each with the zones that are joined through it."""
+        if zones and self.is_daisy:
+            raise Misfit("apart: the zones of a daisy share nodes, and are joined for ever")
+        for zone in zones:
+            if not 0 < zone < len(self.zones):
+                raise Misfit(f"apart: zone {zone} is not one of 1 to {len(self.zones) - 1}")
+        self.apart = zones
 
     # Checking
 
@@ -195,6 +249,14 @@ def parse_joints(text: str) -> list[tuple[int, int]]:
             raise Misfit(f"joints: {word!r} is no pair of zones such as 0-1")
         pairs.append((min(int(one), int(other)), max(int(one), int(other))))
     return pairs
+
+
+def parse_apart(text: str) -> list[int]:
+    """`2 3` as zones."""
+    for word in text.split():
+        if not word.isdigit():
+            raise Misfit(f"apart: {word!r} is no number of a zone")
+    return [int(word) for word in text.split()]
 
 
 def parse_protocol(text: str) -> tuple[str, dict[str, object]]:

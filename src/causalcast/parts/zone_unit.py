@@ -1,4 +1,4 @@
-"""What travels through zones: a publication, or the news that somebody joined a group.
+"""What travels through zones: a publication, or news of groups and zones.
 
 The node where it begins numbers its units 1, 2, 3, …, so a unit has one name in all zones. Inside a
 zone it is the body of a publication of the zone's own protocol, whose ids mean nothing elsewhere.
@@ -10,8 +10,10 @@ from causalcast.core.ids import NODE_LIMIT, GroupId, MessageId, NodeId, message_
 from causalcast.core.message import Publication
 
 NOWHERE: Final = -1
-LOCAL: Final = 1  # bits of the first number
-JOINED: Final = 2
+LOCAL: Final = 1  # a bit of the first number; the others are the kind
+PUBLICATION: Final = 0  # kinds
+JOINED: Final = 1  # its origin joined the group
+NEWS: Final = 2  # of zones, in the body: `parts/zone_news.py`
 
 
 @final
@@ -24,67 +26,82 @@ class Unit:
         number: int,
         via: int,
         local: bool,
-        joined: bool,
+        kind: int,
         publication: Publication,
     ) -> None:
         self.origin = origin
         self.number = number
         self.via = via
         self.local = local  # must not leave the zone
-        self.joined = joined  # no publication: its origin joined the group
+        self.kind = kind
         self.publication = publication
 
     def packed(self) -> bytes:
         """As bytes: small numbers, then the body."""
         published = self.publication.id & 0xFFFFFFFF
-        flags = LOCAL * self.local + JOINED * self.joined
-        return (
-            _packed(flags)
-            + _packed(self.via + 1)
-            + _packed(self.origin)
-            + _packed(self.number)
-            + _packed(self.number - published)  # how many joins were before: mostly none
-            + _packed(self.publication.group)
-            + self.publication.body
-        )
+        numbers = [
+            LOCAL * self.local + 2 * self.kind,
+            self.via + 1,
+            self.origin,
+            self.number,
+            self.number - published,  # how many that are no publications were before: mostly none
+            self.publication.group,
+        ]
+        return packed(numbers) + self.publication.body
 
     def entering(self, via: int) -> "Unit":
         """The same as it enters the next zone."""
-        return Unit(self.origin, self.number, via, self.local, self.joined, self.publication)
+        return Unit(self.origin, self.number, via, self.local, self.kind, self.publication)
 
     def id(self) -> MessageId:
         """The id of the publication."""
         return self.publication.id
 
+    def is_publication(self) -> bool:
+        """Whether it is for applications."""
+        return self.kind == PUBLICATION
+
 
 def unpacked(data: bytes) -> Unit:
     """A unit from its bytes; raises IndexError or ValueError for anything that is none."""
+    numbers, at = numbers_of(data, 0, 6)
+    flags, via, origin, number, others, group = numbers
+    kind = flags >> 1
+    if kind > NEWS or origin >= NODE_LIMIT or group >= NODE_LIMIT:
+        raise ValueError("a number of a unit is out of range")
+    if number < others + (kind == PUBLICATION):
+        raise ValueError("a unit has no number")
+    ident = message_id(NodeId(origin), number - others)
+    publication = Publication(ident, GroupId(group), data[at:])
+    return Unit(NodeId(origin), number, via - 1, flags & LOCAL != 0, kind, publication)
+
+
+def packed(numbers: list[int]) -> bytes:
+    """Numbers as bytes: seven bits in each, the lowest first."""
+    parts = bytearray()
+    for number in numbers:
+        rest = number
+        while rest >= 0x80:
+            parts.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        parts.append(rest)
+    return bytes(parts)
+
+
+def numbers_of(data: bytes, at: int, count: int) -> tuple[list[int], int]:
+    """So many numbers from bytes, and where they end; raises IndexError or ValueError."""
     numbers = []
-    at = 0
-    for _ in range(6):
+    for _ in range(count):
         value = shift = 0
         while data[at] & 0x80:
             value |= (data[at] & 0x7F) << shift
             shift += 7
             at += 1
+            if shift > 28:
+                raise ValueError("a number is out of range")
         value |= data[at] << shift
         at += 1
         if value >= 1 << 32:
-            raise ValueError("a number of a unit is out of range")
+            raise ValueError("a number is out of range")
         numbers.append(value)
-    flags, via, origin, number, joins, group = numbers
-    joined = flags & JOINED != 0
-    if origin >= NODE_LIMIT or group >= NODE_LIMIT or number < joins + (not joined):
-        raise ValueError("a number of a unit is out of range")
-    publication = Publication(message_id(NodeId(origin), number - joins), GroupId(group), data[at:])
-    return Unit(NodeId(origin), number, via - 1, flags & LOCAL != 0, joined, publication)
-
-
-def _packed(number: int) -> bytes:
-    """Seven bits in each byte, the lowest first."""
-    parts = bytearray()
-    while number >= 0x80:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
+    return numbers, at

@@ -20,7 +20,10 @@ Where we differ from the papers, and why
   share the load and do one another's part. With several, a unit names what travels beside it.
 - Links between servers are made reliable and in order by `parts/reliable_links.py`.
 - Everybody in a zone gets everything that comes into it, and hands to its application what is for
-  its groups; zones and joints are given at the start and do not change.
+  its groups.
+- The tree of zones is given as a plan. Which of its joints are open changes while the system runs:
+  an operator orders a zone joined or parted (`parts/zone_knowledge.py`). The papers say that zones
+  can be added; how nothing is lost, doubled or reordered by it they leave open.
 - Who joins a group tells all zones, in order with publications: whoever publishes to the group
   after that knows that it has a member elsewhere. Groups that once left a zone stay global.
 """
@@ -37,6 +40,7 @@ from causalcast.core import (
     Needs,
     NodeId,
     Option,
+    Orders,
     Outbox,
     ProtocolSpec,
     Publication,
@@ -47,25 +51,46 @@ from causalcast.core import (
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
 from causalcast.core.topology import Topology
-from causalcast.parts import hosted_zone, reliable_links, zone_crossing
+from causalcast.parts import hosted_zone, reliable_links, zone_crossing, zone_knowledge
 from causalcast.parts.hosted_zone import HostedZone, InZone, Numbered, ZoneRecord
 from causalcast.parts.reliable_links import ReliableLinks, Sent, Taken
 from causalcast.parts.vector_clock import VectorClock
-from causalcast.parts.zone_crossing import Arrivals, Carry, Crossing, ZoneCrossing
+from causalcast.parts.zone_crossing import (
+    Arrivals,
+    Carry,
+    Closing,
+    Crossing,
+    Opening,
+    ZoneCrossing,
+)
+from causalcast.parts.zone_knowledge import JOINING, SHUT, WORDS, ZoneKnowledge
 from causalcast.parts.zone_map import (
     DAISY,
     PAIRS,
     Zone,
     ZoneMap,
+    parse_apart,
     parse_joints,
     parse_protocol,
     parse_zones,
     pieces,
 )
-from causalcast.parts.zone_unit import NOWHERE, Unit, unpacked
+from causalcast.parts.zone_news import (
+    CLOSED,
+    CUT,
+    DONE,
+    DROPPED,
+    JOIN,
+    PART,
+    READY,
+    News,
+    unpacked_news,
+)
+from causalcast.parts.zone_unit import JOINED, NEWS, NOWHERE, PUBLICATION, Unit, unpacked
 
 TELL = "causal_separators.tell"
 SETTLE = "causal_separators.settle"
+ORDERS = ("join", "part", "drop")
 
 
 class Entered(Message):
@@ -78,24 +103,24 @@ class Entered(Message):
         self.unit = unit
 
 
+class Belongs(Message):
+    """Record: the application of this node is in these groups."""
+
+    wire = Wire("causal_separators.belongs", groups=list[GroupId])
+
+    def __init__(self, groups: list[GroupId]) -> None:
+        self.groups = groups
+
+
 class Standing(Message):
-    """Record of a snapshot: own units, what was delivered, and in which zones groups have been."""
+    """Record of a snapshot: own units, how many are no publications, and what was delivered."""
 
-    wire = Wire(
-        "causal_separators.standing",
-        units=int,
-        joins=int,
-        seen=dict[NodeId, int],
-        zones=dict[GroupId, list[int]],
-    )
+    wire = Wire("causal_separators.standing", units=int, others=int, seen=dict[NodeId, int])
 
-    def __init__(
-        self, units: int, joins: int, seen: VectorClock, zones: dict[GroupId, list[int]]
-    ) -> None:
+    def __init__(self, units: int, others: int, seen: VectorClock) -> None:
         self.units = units
-        self.joins = joins
+        self.others = others
         self.seen = seen
-        self.zones = zones
 
 
 class CausalSeparators(Multicast):
@@ -116,28 +141,49 @@ class CausalSeparators(Multicast):
         self.linked: dict[NodeId, None] = {}
         self.suspected: dict[NodeId, None] = {}
         self.units = 0  # that began here
-        self.joins = 0  # of these
+        self.others = 0  # of these: not publications
         self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
-        # In which zones each group has or had members.
-        self.group_zones: dict[GroupId, dict[int, None]] = {}
-        for number in range(len(setup.groups.names)):
-            members = setup.groups.members_of(GroupId(number))
-            self.group_zones[GroupId(number)] = dict.fromkeys(self._home_of[m] for m in members)
+        self.knowledge = ZoneKnowledge(zone_map, self.home, setup.groups)
+        self.groups = dict.fromkeys(
+            GroupId(number)
+            for number in range(len(setup.groups.names))
+            if setup.me in setup.groups.members_of(GroupId(number))
+        )
 
     # What the application does
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
-        local = all(zone == self.home for zone in self.group_zones.get(publication.group, {}))
-        self._begin(Unit(self.me, self.units + 1, NOWHERE, local, False, publication), out)
+        local = self.knowledge.is_local(publication.group)
+        self._begin(Unit(self.me, self.units + 1, NOWHERE, local, PUBLICATION, publication), out)
+        self._attend(out)
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        if self.home not in self.group_zones.get(group, {}):
-            last = message_id(self.me, self.units - self.joins)
-            news = Publication(last, group, b"")
-            self._begin(Unit(self.me, self.units + 1, NOWHERE, False, True, news), out)
+        self.groups[group] = None
+        out.persist(Belongs([*self.groups]))
+        if self.home not in self.knowledge.group_zones.get(group, {}):
+            self._begin_other(JOINED, False, group, b"", out)
+        self._attend(out)
+
+    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        self.groups.pop(group, None)
+        out.persist(Belongs([*self.groups]))
+        self._attend(out)
+
+    def refusal(self, group: GroupId, joining: bool) -> str:
+        if joining and self.knowledge.parting():
+            return "its zone is being parted, and whoever is in a group would keep it"
+        return self.knowledge.refusal(group)
 
     def _begin(self, unit: Unit, out: Outbox) -> None:
         self._bring_in(self.zones[self.home], unit, out)
+
+    def _begin_other(
+        self, kind: int, local: bool, group: GroupId, body: bytes, out: Outbox
+    ) -> None:
+        """Let something travel that is no publication; it is after all that was published here."""
+        last = message_id(self.me, self.units - self.others)
+        carried = Publication(last, group, body)
+        self._begin(Unit(self.me, self.units + 1, NOWHERE, local, kind, carried), out)
 
     # Zones
 
@@ -151,11 +197,13 @@ class CausalSeparators(Multicast):
         else:
             for content in self.links.on_message(sender, message, out):
                 self._on_content(sender, content, out)
+        self._attend(out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         for zone in self.zones.values():
             if zone.has_timer(name):
                 self._pass_on(zone, zone.on_timer(name, subject, out), out)
+                self._attend(out)
                 return
         if name == TELL:
             self._tell_arrivals(out)
@@ -176,6 +224,7 @@ class CausalSeparators(Multicast):
         self.links.on_neighbour_up(peer, out)
         self.linked[peer] = None
         self._doubt(peer, peer in self.suspected, out)
+        self._attend(out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         for zone in self.zones.values():
@@ -184,6 +233,7 @@ class CausalSeparators(Multicast):
         self.links.on_neighbour_down(peer, out)
         self.linked.pop(peer, None)
         self._doubt(peer, True, out)
+        self._attend(out)
 
     def _bring_in(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
         """Publish a unit in a zone; this node delivers it at once."""
@@ -193,14 +243,13 @@ class CausalSeparators(Multicast):
         """Deliver what a zone delivered, and bring it to the zones beyond."""
         for unit in delivered:
             if self._was_seen(unit):
-                if unit.via != NOWHERE and not unit.joined:
+                if unit.via != NOWHERE and unit.is_publication():
                     out.duplicate(unit.id())
                 continue
             out.persist(Entered(zone.number, unit.packed()))
             self._count(zone.number, unit)
-            if any(crossing.has_news(self.seen) for crossing in self.crossings):
-                out.start_timer(TELL, self.tell_after)
-            if not unit.joined:
+            self._tell_soon(out)
+            if unit.is_publication():
                 out.deliver(unit.publication)
             if not unit.local:
                 self._bring_beyond(zone, unit, out)
@@ -212,24 +261,163 @@ class CausalSeparators(Multicast):
                 self._bring_in(other, unit.entering(zone.number), out)
         for crossing in self.crossings:
             if crossing.here == zone.number and crossing.there != unit.via:
-                crossing.leave(unit)
-                self._send(crossing, crossing.places, out)
+                opened = self._let_leave(crossing, unit)
+                self._send(crossing, 0 if opened else crossing.places, out)
+
+    def _let_leave(self, crossing: ZoneCrossing, unit: Unit) -> bool:
+        """A unit is to cross; true if it is the cut with which crossing begins."""
+        news = _news_in(unit)
+        if news is not None and news.what == CUT and news.side == crossing.here:
+            awaited = crossing.phase == zone_crossing.KEEPING
+            if awaited and (news.joint, news.epoch) == (crossing.number, crossing.epoch):
+                crossing.open(unit, news.counts)
+                return True
+        crossing.leave(unit)
+        return False
 
     def _count(self, zone: int, unit: Unit) -> None:
         """A unit is delivered here, now or before a restart."""
         self.seen[unit.origin] = unit.number
-        if unit.joined:
-            zones = self.group_zones.setdefault(unit.publication.group, {})
-            zones[self._home_of.get(unit.origin, NOWHERE)] = None
+        if unit.kind == JOINED and unit.origin in self._home_of:
+            zones = self.knowledge.group_zones.setdefault(unit.publication.group, {})
+            zones[self._home_of[unit.origin]] = None
+        news = _news_in(unit)
+        if news is not None:
+            self._hear(unit.origin, news)
         if unit.origin == self.me:
             self.units = unit.number
-            self.joins += unit.joined
+            self.others += not unit.is_publication()
         for crossing in self.crossings:
             if crossing.here == zone and crossing.there == unit.via:
                 crossing.count(unit)
 
     def _was_seen(self, unit: Unit) -> bool:
         return unit.number <= self.seen.get(unit.origin, 0)
+
+    # Joints that open and close
+
+    def objection_to(self, order: str) -> str:
+        verb, joint, complaint = self._understand(order)
+        if joint is None:
+            return complaint
+        one, other = self.knowledge.map.joints[joint].zones
+        known, far = self.knowledge.joints[joint], self.knowledge.map.far_side(joint)
+        if self.home not in (one, other) or (verb == "part" and self.home != far):
+            zones = [far] if verb == "part" else [one, other]
+            nodes = [str(node) for z in zones for node in self.knowledge.map.zones[z].members]
+            return f"say it to one of the nodes {', '.join(nodes)}"
+        fits = {"join": known.level == SHUT, "drop": known.level != SHUT}
+        if not fits.get(verb, known.level == zone_knowledge.OPEN):
+            return f"the joint of zones {one} and {other} is {WORDS[known.level]}"
+        return ""
+
+    def on_order(self, order: str, out: Outbox) -> None:
+        verb, joint, _ = self._understand(order)
+        assert joint is not None
+        epoch = self.knowledge.joints[joint].epoch
+        if verb == "join":
+            self._tell(News(JOIN, joint, epoch + 1), True, out)
+        else:
+            self._tell(News(PART if verb == "part" else DROPPED, joint, epoch), False, out)
+        self._attend(out)
+
+    def _understand(self, order: str) -> tuple[str, int | None, str]:
+        """The verb and the joint it is about; without a joint, why not."""
+        words = order.split()
+        if len(words) != 3 or words[0] not in ORDERS or not all(w.isdigit() for w in words[1:]):
+            return "", None, f"{order!r} is none of 'join 0 1', 'part 0 1', 'drop 0 1'"
+        joint = self.knowledge.map.joint_of((int(words[1]), int(words[2])))
+        if joint is None:
+            return "", None, f"the plan has no joint of zones {words[1]} and {words[2]}"
+        if len(self.zones) > 1 or self.knowledge.map.is_daisy:
+            return "", None, "the zones of a daisy share nodes, and cannot be parted"
+        return words[0], joint, ""
+
+    def losses_by(self, order: str) -> list[str]:
+        verb, joint, _ = self._understand(order)
+        if verb != "drop" or joint is None:
+            return []
+        zones = ", ".join(str(zone) for zone in self.knowledge.behind(joint))
+        found = [f"nodes of zone {zones} miss what is published until they join groups again"]
+        for crossing in self.crossings:
+            if crossing.number == joint and crossing.kept:
+                many = len(crossing.kept)
+                found.append(f"{many} publications that servers of zone {crossing.there} may lack")
+        return found
+
+    def _tell(self, news: News, local: bool, out: Outbox) -> None:
+        self._begin_other(NEWS, local, GroupId(0), news.packed(), out)
+
+    def _hear(self, origin: NodeId, news: News) -> None:
+        self.knowledge.hear(origin, news)
+        for crossing in self.crossings:
+            if (crossing.number, crossing.epoch) == (news.joint, news.epoch):
+                if news.what == CLOSED and crossing.here == self._far_side(crossing):
+                    crossing.sealed = True  # whoever closed had heard of all that they are done
+                elif news.what == DROPPED:
+                    crossing.dropped = True
+
+    def _far_side(self, crossing: ZoneCrossing) -> int:
+        return self.knowledge.map.far_side(crossing.number)
+
+    def _attend(self, out: Outbox) -> None:
+        """Do what is due about joints, now that everything delivered is counted."""
+        for joint in self.knowledge.parting():
+            known = self.knowledge.joints[joint]
+            if not self.groups and self.me not in known.done:
+                self._tell(News(DONE, joint, known.epoch), False, out)
+        for crossing in self.crossings:
+            self._seal(crossing)
+            if crossing.dropped and crossing.phase != zone_crossing.CLOSED:
+                self._drop(crossing, out)
+            elif crossing.is_emptied():
+                self._close(crossing, out)
+            known = self.knowledge.joints[crossing.number]
+            is_news = known.epoch > crossing.epoch and known.level != SHUT
+            if is_news and crossing.phase == zone_crossing.CLOSED:
+                self._prepare(crossing, known.epoch, out)
+            self._cut_if_all_are_ready(crossing, out)
+
+    def _seal(self, crossing: ZoneCrossing) -> None:
+        known = self.knowledge.joints[crossing.number]
+        parting = crossing.epoch == known.epoch and known.level == zone_knowledge.PARTING
+        if parting and crossing.here == self._far_side(crossing):
+            crossing.sealed = crossing.sealed or not self.knowledge.awaited(crossing.number)
+
+    def _drop(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        """Close at once, and tell everybody who does not know."""
+        out.note("causal_separators.dropped", crossing.there)
+        self.links.give_up(crossing.partners, out)
+        out.persist(crossing.close())
+        self.links.send(crossing.partners, Closing(crossing.epoch, True), out)
+        self._tell_if_news(DROPPED, crossing, out)
+
+    def _close(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        """All that had to cross has."""
+        out.note("causal_separators.parted", crossing.there)
+        out.persist(crossing.close())
+        self.links.send(crossing.partners, Closing(crossing.epoch, False), out)
+        self._tell_if_news(CLOSED, crossing, out)
+
+    def _tell_if_news(self, what: int, crossing: ZoneCrossing, out: Outbox) -> None:
+        known = self.knowledge.joints[crossing.number]
+        if (known.epoch, known.level) < (crossing.epoch, SHUT):
+            self._tell(News(what, crossing.number, crossing.epoch), False, out)
+
+    def _prepare(self, crossing: ZoneCrossing, epoch: int, out: Outbox) -> None:
+        """Keep what is to cross, and say so in this zone and over there."""
+        out.note("causal_separators.joining", crossing.there)
+        out.persist(crossing.begin(epoch))
+        self.links.send(crossing.partners, Opening(epoch), out)
+        self._tell(News(READY, crossing.number, epoch), True, out)
+
+    def _cut_if_all_are_ready(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        known = self.knowledge.joints[crossing.number]
+        if crossing.phase != zone_crossing.KEEPING or crossing.epoch != known.epoch:
+            return
+        if self.me == crossing.servers[-1] and all(s in known.ready for s in crossing.servers):
+            news = self.knowledge.cut(crossing.number, crossing.here, dict(self.seen))
+            self._tell(news, False, out)
 
     # Joints
 
@@ -273,16 +461,41 @@ class CausalSeparators(Multicast):
         crossing = self._crossing_with(sender, content)
         if crossing is None:
             out.note("causal_separators.stray", sender)
-        elif isinstance(content, Arrivals):
-            crossing.on_arrivals(sender, content)
         elif isinstance(content, Carry):
             crossing.on_carry(sender, content)
             self._send(crossing, crossing.places + 1, out)
+        elif isinstance(content, (Opening, Closing)):
+            self._on_turn(crossing, sender, content)
+            if isinstance(content, Opening):
+                self._refuse_if_dropped(crossing, sender, content, out)
+            self._send(crossing, 0, out)  # it may have been the last that had not begun
+            self._tell_soon(out)
+        elif not crossing.belongs(sender):
+            out.note("causal_separators.too_late", sender)
+        elif isinstance(content, Arrivals):
+            crossing.on_arrivals(sender, content)
         else:
             assert isinstance(content, Crossing)
             crossing.arrive(sender, content)
             self._bring_in_what_waited(out)
             self._tell_if_held(crossing, sender, content, out)
+
+    def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
+        """A server at the other side opened or closed."""
+        if isinstance(turn, Closing):
+            crossing.on_closing(sender, turn)
+        else:
+            crossing.on_opening(sender, turn.epoch)
+            self.knowledge.joints[crossing.number].rise(turn.epoch, JOINING)
+
+    def _refuse_if_dropped(
+        self, crossing: ZoneCrossing, sender: NodeId, turn: Opening, out: Outbox
+    ) -> None:
+        """Somebody opens what was dropped here before it was opened: say so."""
+        known = self.knowledge.joints[crossing.number]
+        is_over = (turn.epoch, SHUT) <= (known.epoch, known.level)
+        if is_over and crossing.epoch != turn.epoch:  # else it was told when it was dropped
+            self.links.send([sender], Closing(turn.epoch, True), out)
 
     def _bring_in_what_waited(self, out: Outbox) -> None:
         """Publish in this zone what came across, as soon as what it names was delivered here."""
@@ -295,7 +508,7 @@ class CausalSeparators(Multicast):
                 if self._was_seen(unit):
                     out.note("causal_separators.crossed_twice", unit.origin)
                     continue
-                if found.after and not unit.joined:
+                if found.after and unit.is_publication():
                     out.release(unit.id())
                 self._bring_in(self.zones[crossing.here], unit.entering(crossing.there), out)
 
@@ -306,6 +519,10 @@ class CausalSeparators(Multicast):
             out.note("causal_separators.waited_for_another", sender)
             for publication in content.carried():
                 out.hold(publication.id, NO_MESSAGE, "what another server brings")
+
+    def _tell_soon(self, out: Outbox) -> None:
+        if any(crossing.has_news(self.seen) for crossing in self.crossings):
+            out.start_timer(TELL, self.tell_after)
 
     def _tell_arrivals(self, out: Outbox) -> None:
         for crossing in self.crossings:
@@ -323,7 +540,9 @@ class CausalSeparators(Multicast):
             if isinstance(content, Carry):
                 if peer in crossing.servers and content.to in crossing.partners:
                     return crossing
-            elif isinstance(content, (Crossing, Arrivals)) and peer in crossing.partners:
+            elif peer in crossing.partners and isinstance(
+                content, (Crossing, Arrivals, Opening, Closing)
+            ):
                 return crossing
         return None
 
@@ -341,9 +560,9 @@ class CausalSeparators(Multicast):
             self._pass_on(zone, zone.on_recover(inside[number], out), out)
         for crossing in self.crossings:
             self._send(crossing, 0, out)
+        self._attend(out)
         self._settle(out)
-        if any(crossing.has_news(self.seen) for crossing in self.crossings):
-            out.start_timer(TELL, self.tell_after)
+        self._tell_soon(out)
 
     def _restore(self, record: Message) -> None:
         self.links.restore(record)
@@ -356,22 +575,31 @@ class CausalSeparators(Multicast):
         elif isinstance(record, Taken):
             self._restore_taken(record)
         elif isinstance(record, Standing):
-            self.units, self.joins = record.units, record.joins
+            self.units, self.others = record.units, record.others
             self.seen = dict(record.seen)
-            self.group_zones = {g: dict.fromkeys(zones) for g, zones in record.zones.items()}
+        elif isinstance(record, Belongs):
+            self.groups = dict.fromkeys(record.groups)
         elif isinstance(
-            record, (zone_crossing.JointState, zone_crossing.KeptUnit, zone_crossing.WaitingUnit)
+            record,
+            (
+                zone_crossing.JointState,
+                zone_crossing.KeptUnit,
+                zone_crossing.Turned,
+                zone_crossing.WaitingUnit,
+            ),
         ):
             for crossing in self.crossings:
                 if crossing.there == record.there:
                     crossing.restore(record)
+        else:
+            self.knowledge.restore(record)
 
     def _restore_unit(self, entered: Entered) -> None:
         unit = unpacked(entered.unit)
         self._count(entered.zone, unit)
         for crossing in self.crossings:
             if crossing.here == entered.zone and crossing.there != unit.via and not unit.local:
-                crossing.leave(unit)
+                self._let_leave(crossing, unit)
         self._drop_what_was_brought_in()
 
     def _restore_sent(self, sent: Sent) -> None:
@@ -386,10 +614,14 @@ class CausalSeparators(Multicast):
         crossing = self._crossing_with(taken.sender, taken.content)
         if crossing is None:
             return
-        if isinstance(taken.content, Arrivals):
-            crossing.on_arrivals(taken.sender, taken.content)
-        elif isinstance(taken.content, Carry):
+        if isinstance(taken.content, Carry):
             crossing.on_carry(taken.sender, taken.content)
+        elif isinstance(taken.content, (Opening, Closing)):
+            self._on_turn(crossing, taken.sender, taken.content)
+        elif not crossing.belongs(taken.sender):
+            pass
+        elif isinstance(taken.content, Arrivals):
+            crossing.on_arrivals(taken.sender, taken.content)
         else:
             assert isinstance(taken.content, Crossing)
             crossing.arrive(taken.sender, taken.content)
@@ -401,8 +633,8 @@ class CausalSeparators(Multicast):
                 pass
 
     def snapshot(self) -> list[Message] | None:
-        zones = {group: list(zones) for group, zones in self.group_zones.items()}
-        records: list[Message] = [Standing(self.units, self.joins, dict(self.seen), zones)]
+        standing = Standing(self.units, self.others, dict(self.seen))
+        records: list[Message] = [standing, Belongs([*self.groups]), *self.knowledge.snapshot()]
         for zone in self.zones.values():
             inside = zone.snapshot()
             if inside is None:
@@ -413,6 +645,13 @@ class CausalSeparators(Multicast):
         return records + self.links.snapshot()
 
     # For people
+
+    def conditions(self) -> dict[str, int]:
+        """The level of each joint: 0 joining, 1 open, 2 parting, 3 closed."""
+        return {
+            f"joint_{joint.zones[0]}_{joint.zones[1]}": known.level
+            for joint, known in zip(self.knowledge.map.joints, self.knowledge.joints, strict=True)
+        }
 
     def explain(self, message: MessageId) -> list[MessageId]:
         return []  # what is missing has a name inside its zone only; see `reasons`
@@ -432,6 +671,16 @@ class CausalSeparators(Multicast):
         return inside + kept + len(self.seen) + self.links.size()
 
 
+def _news_in(unit: Unit) -> News | None:
+    """The news of zones that a unit carries; none if it carries something else."""
+    if unit.kind != NEWS:
+        return None
+    try:
+        return unpacked_news(unit.publication.body)
+    except (IndexError, ValueError):
+        return None
+
+
 def _hosted(setup: Setup, zone_map: ZoneMap, number: int) -> HostedZone:
     zone = zone_map.zones[number]
     graph = zone_map.graph_of(number)
@@ -442,9 +691,10 @@ def _hosted(setup: Setup, zone_map: ZoneMap, number: int) -> HostedZone:
 
 def _crossings(setup: Setup, zone_map: ZoneMap) -> list[ZoneCrossing]:
     """The joints that this node is a server of, except those of a hub, which need no link."""
+    shut = zone_map.shut_at_start()
     return [
-        ZoneCrossing(setup.me, here, joint)
-        for joint in zone_map.joints
+        ZoneCrossing(setup.me, here, joint, number, number not in shut)
+        for number, joint in enumerate(zone_map.joints)
         for here in joint.zones
         if setup.me in joint.servers[here] and setup.me not in joint.servers[joint.other(here)]
     ]
@@ -452,34 +702,66 @@ def _crossings(setup: Setup, zone_map: ZoneMap) -> list[ZoneCrossing]:
 
 def build(setup: Setup) -> CausalSeparators:
     def draw(graph: Topology) -> ZoneMap:
-        return _map(setup, graph)
+        return _map(setup.options, graph)
 
-    names = ("form", "zones", "zone_size", "joints", "servers", "inside", "between")
+    names = ("form", "zones", "zone_size", "joints", "apart", "servers", "inside", "between")
     options = [setup.options[name] for name in names]
     zone_map = setup.topology.once(f"causal_separators {options}", draw)
     assert isinstance(zone_map, ZoneMap)
+    if zone_map.apart:
+        _check_groups(setup, zone_map)
     return CausalSeparators(setup, zone_map)
 
 
-def _map(setup: Setup, graph: Topology) -> ZoneMap:
+def _check_groups(setup: Setup, zone_map: ZoneMap) -> None:
+    """Who is in a group from the beginning is owed everything: no joint may be closed between."""
+    shut = zone_map.shut_at_start()
+    for number, name in enumerate(setup.groups.names):
+        members = setup.groups.members_of(GroupId(number))
+        zones = list(dict.fromkeys(zone_map.home[member] for member in members))
+        for zone in zones:
+            if any(joint in shut for joint in zone_map.way(zones[0], zone)):
+                raise Misfit(
+                    f"group {name!r} has members in zones {zones[0]} and {zone}, which are apart "
+                    "at the start: let those in one of them join it later"
+                )
+
+
+def _map(options: dict[str, OptionValue], graph: Topology) -> ZoneMap:
     """The zones and joints that the options ask for."""
-    given = setup.text("zones")
-    lists = parse_zones(given) if given else pieces(graph, setup.number("zone_size"))
-    inside = [parse_protocol(text) for text in setup.text("inside").split(",")]
+    given, joints, between = (str(options[name]) for name in ("zones", "joints", "between"))
+    size, servers = options["zone_size"], options["servers"]
+    assert isinstance(size, int) and isinstance(servers, int)
+    lists = parse_zones(given) if given else pieces(graph, size)
+    inside = [parse_protocol(text) for text in str(options["inside"]).split(",")]
     zones = [Zone(*inside[n % len(inside)], members) for n, members in enumerate(lists)]
     zone_map = ZoneMap(graph, zones)
-    servers, joints = setup.number("servers"), setup.text("joints")
-    if setup.text("form") == DAISY:
+    if options["form"] == DAISY:
         if joints:
             raise Misfit("joints: a daisy has a hub that joins all zones")
-        zone_map.join_by_hub(*parse_protocol(setup.text("between")))
+        zone_map.join_by_hub(*parse_protocol(between))
     elif joints:
         zone_map.join_pairs(parse_joints(joints), servers)
     elif given:
         zone_map.join_pairs(None, servers)
     else:
         zone_map.join_spanning(servers)
+    zone_map.set_apart(parse_apart(str(options["apart"])))
     return zone_map
+
+
+def orders(options: dict[str, OptionValue], graph: Topology) -> list[Orders]:
+    """Every joint closed and opened again."""
+    zone_map = _map(options, graph)
+    if zone_map.is_daisy:
+        return []
+    found = []
+    for number, joint in enumerate(zone_map.joints):
+        zones = f"{joint.zones[0]} {joint.zones[1]}"
+        behind = [n for n in zone_map.home if number in zone_map.way_up(zone_map.home[n])]
+        far = zone_map.zones[zone_map.far_side(number)].members
+        found.append(Orders([f"part {zones}", f"join {zones}"], far, behind))
+    return found
 
 
 def contains(options: dict[str, OptionValue]) -> list[str]:
@@ -507,13 +789,20 @@ def nothing_is_kept(multicast: Multicast) -> bool:
     return not kept and multicast.links.kept() == 0
 
 
+def joined_or_apart(multicast: Multicast) -> bool:
+    assert isinstance(multicast, CausalSeparators)
+    return not any(c.phase == zone_crossing.KEEPING for c in multicast.crossings)
+
+
 SPEC = ProtocolSpec(
     name="causal_separators",
     summary="Zones with causal protocols of their own, joined by servers (Rodrigues, Veríssimo).",
     build=build,
     messages=[
+        Belongs,
         Entered,
         Standing,
+        *zone_knowledge.MESSAGES,
         *hosted_zone.MESSAGES,
         *zone_crossing.MESSAGES,
         *reliable_links.MESSAGES,
@@ -540,6 +829,11 @@ SPEC = ProtocolSpec(
             "which zones are joined, such as '0-1 1-2'; if empty, all given ones that are linked",
         ),
         Option(
+            "apart",
+            "",
+            "zones that are in the plan and joined later, such as '2 3'",
+        ),
+        Option(
             "servers",
             2,
             # The least that lets one take the place of another.
@@ -557,7 +851,7 @@ SPEC = ProtocolSpec(
     needs=Needs(overlay="static", detector=True),
     restart="resume",
     tolerates=tolerates,
-    at_rest=[nothing_waits, nothing_is_kept],
+    at_rest=[nothing_waits, nothing_is_kept, joined_or_apart],
     rare=[
         "causal_separators.instead_of_another",
         "causal_separators.crossed_twice",
@@ -565,6 +859,7 @@ SPEC = ProtocolSpec(
         *reliable_links.RARE,
     ],
     cost="that of the zone's protocol with the zone's nodes for n, and 7 to 25 bytes",
-    offers=["explain"],
+    offers=["explain", "orders"],
     contains=contains,
+    orders=orders,
 )

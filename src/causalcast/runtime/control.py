@@ -6,6 +6,8 @@ one line per message. Whoever may open the socket may publish: it is for the nod
     {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
     {"do": "subscribe", "group": "chat"}                  {"do": "explain", "message": "3.17"}
     {"do": "losses", "peer": 3}   {"do": "gone", "peer": 3}                 {"do": "metrics"}
+    {"do": "order", "words": "part 0 1"}                  {"do": "losses_by", "words": "drop 0 1"}
+    {"do": "join_group", "group": "chat"}                 {"do": "leave_group", "group": "chat"}
 """
 
 import asyncio
@@ -46,6 +48,10 @@ class ControlServer:
             "metrics": self._metrics,
             "losses": self._losses,
             "gone": self._gone,
+            "order": self._order,
+            "losses_by": self._losses_by,
+            "join_group": self._join_group,
+            "leave_group": self._leave_group,
             "stop": self._stop,
         }
 
@@ -130,6 +136,19 @@ class ControlServer:
     async def _gone(self, request: Answer) -> Answer:
         self._node.declare_gone(_peer(request))
         return {}
+
+    async def _order(self, request: Answer) -> Answer:
+        self._node.order(str(request.get("words")))
+        return {}
+
+    async def _losses_by(self, request: Answer) -> Answer:
+        return {"losses": self._node.losses_by(str(request.get("words")))}
+
+    async def _join_group(self, request: Answer) -> Answer:
+        return {"changed": self._node.group(str(request.get("group"))).join()}
+
+    async def _leave_group(self, request: Answer) -> Answer:
+        return {"changed": self._node.group(str(request.get("group"))).leave()}
 
     async def _stop(self, request: Answer) -> Answer:
         self.stop_asked.set()

@@ -91,6 +91,7 @@ class Host(SteppingHost):
             ),
         )
         self._rights = config.rights
+        self._may_refuse = "orders" in config.blueprint.protocol.offers
         self._body_bytes = config.limits.body_bytes
         self._held_bytes = config.limits.held_bytes
         self._send_buffer = config.limits.send_buffer_bytes
@@ -449,6 +450,8 @@ class Host(SteppingHost):
             )
         if not self._rights.may_publish(self.me, group):
             raise NodeError(f"no right to publish to {self._name_of(group)}")
+        if self._may_refuse:
+            self._check_refusal(group, joining=False)
         if self.is_over:
             self.check_alive()
         self._published += 1
@@ -495,9 +498,17 @@ class Host(SteppingHost):
         self.check_alive()
         if not self.config.rights.may_subscribe(self.me, group):
             raise NodeError(f"no right to be a member of {self._name_of(group)}")
+        if self._may_refuse:
+            self._check_refusal(group, joining=True)
         self.start_step()
         self.later(self.add_row, self.at_us, JOIN, -1, group)
         self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
+
+    def _check_refusal(self, group: GroupId, joining: bool) -> None:
+        reason = self.stack.multicast.refusal(group, joining)
+        if reason:
+            what = "join" if joining else "publish to"
+            raise NodeError(f"cannot {what} {self._name_of(group)} now: {reason}")
 
     def leave_group(self, group: GroupId) -> None:
         """Be a member of `group` no longer."""
@@ -553,6 +564,25 @@ class Host(SteppingHost):
         self.check_alive()
         self._check_gone(peer)
         self.step(lambda: self.stack.declare_gone(peer, self.out))
+
+    def losses_by(self, order: str) -> list[str]:
+        """What may be lost if an order is carried out; raises where it cannot be."""
+        self._check_order(order)
+        return self.stack.multicast.losses_by(order)
+
+    def order(self, order: str) -> None:
+        """Carry out what an operator orders in the protocol's own words."""
+        self.check_alive()
+        self._check_order(order)
+        self.step(lambda: self.stack.order(order, self.out))
+
+    def _check_order(self, order: str) -> None:
+        spec = self.blueprint.protocol
+        if "orders" not in spec.offers:
+            raise NodeError(f"{spec.name} takes no orders")
+        objection = self.stack.multicast.objection_to(order)
+        if objection:
+            raise NodeError(f"{order}: {objection}")
 
     def _check_gone(self, peer: NodeId) -> None:
         spec = self.blueprint.protocol

@@ -94,10 +94,7 @@ class Group:
         self._taken = 0  # since the last pause
 
     async def __aenter__(self) -> "Group":
-        if self._group not in self._host.stack.groups:
-            self.check_joinable()
-            self._host.join_group(self._group)
-            self._joined = True
+        self._joined = self.join() or self._joined
         return self
 
     async def __aexit__(
@@ -109,6 +106,22 @@ class Group:
         if self._joined and not self._host.stopped.is_set():
             self._host.leave_group(self._group)
         self._joined = False
+
+    def join(self) -> bool:
+        """Become a member, now and after restarts; false if the node is one."""
+        if self._group in self._host.stack.groups:
+            return False
+        self.check_joinable()
+        self._host.join_group(self._group)
+        return True
+
+    def leave(self) -> bool:
+        """Be a member no longer, not after restarts either; false if the node was none."""
+        if self._group not in self._host.stack.groups:
+            return False
+        self._host.leave_group(self._group)
+        self._joined = False
+        return True
 
     def check_joinable(self) -> None:
         """Raise if the node is no member, and cannot become one as asked."""
@@ -272,6 +285,17 @@ class Node:
         comes up again after all, nobody listens to it.
         """
         self._running().declare_gone(NodeId(peer))
+
+    def order(self, words: str) -> None:
+        """Order something in the protocol's own words, such as "part 0 1" of `causal_separators`.
+
+        NodeError if it takes no orders, or this one makes no sense here and now.
+        """
+        self._running().order(words)
+
+    def losses_by(self, words: str) -> list[str]:
+        """In words what may be lost by an order, as far as this node can tell."""
+        return self._running().losses_by(words)
 
     async def events(self) -> AsyncIterator[Event]:
         """What happens at this node that its operator wants to hear of, from now on."""

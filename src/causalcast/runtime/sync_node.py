@@ -127,6 +127,14 @@ class SyncGroup:
         with contextlib.suppress(NodeError):  # a node that has stopped is in no group
             self._node.run(self._group.__aexit__(None, None, None))
 
+    def join(self) -> bool:
+        """Become a member, now and after restarts; false if the node is one."""
+        return self._node.call(self._group.join)
+
+    def leave(self) -> bool:
+        """Be a member no longer, not after restarts either; false if the node was none."""
+        return self._node.call(self._group.leave)
+
     def publish(self, body: bytes) -> SyncReceipt:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         return SyncReceipt(self._node, self._node.run(self._group.publish(body)))
@@ -212,6 +220,10 @@ class SyncNode:
     def reasons(self, message: MessageId) -> list[str]:
         """In words what a message here waits for."""
         return self.call(lambda: self._node.reasons(message))
+
+    def order(self, words: str) -> None:
+        """Order something in the protocol's own words."""
+        self.call(lambda: self._node.order(words))
 
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers."""

@@ -17,6 +17,7 @@
     join NODE GROUP             it becomes a member
     leave NODE GROUP            it is no member any more
     gone NODE PEER              NODE is told that PEER, which is down, never comes back
+    order NODE WORD [I] [J]     an operator orders that at NODE, such as `part 0 1`
 
 A step that cannot happen is skipped and counted: so a list stays playable when others are left out.
 """
@@ -46,6 +47,7 @@ SHAPES: Final = {
     "join": "node group",
     "leave": "node group",
     "gone": "node node",
+    "order": "node word [index] [index]",
 }
 LIMIT: Final = 200  # rounds of timers after which the end of a run is given up
 QUIET: Final = 8  # rounds in which nobody sent anything: nothing more will come
@@ -260,6 +262,9 @@ class Director:
             return False
         return self.world.declare_gone(NodeId(me), NodeId(peer))
 
+    def _order(self, me: int, *words: str | int) -> bool:
+        return self.world.order(NodeId(me), " ".join(str(word) for word in words))
+
     def _message(self, sender: int, to: int, index: int) -> Way | None:
         way = NodeId(sender), NodeId(to)
         queue = self.world.queues.get(way, [])
@@ -291,7 +296,7 @@ def _value(word: str, kind: str, nodes: int, groups: Sequence[str]) -> str | int
         if word not in groups:
             raise ValueError(f"a group ({', '.join(groups)}), not {word!r}")
         return word
-    if kind == "timer":
+    if kind in ("timer", "word"):
         return word
     try:
         number = float(word) if kind == "share" else int(word)

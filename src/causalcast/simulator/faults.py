@@ -18,6 +18,7 @@ NODE_FAULTS: Final = (
     "pause",
     "resume",
     "gone",
+    "order",  # no fault: an operator orders something
 )
 LINK_FAULTS: Final = ("cut", "delay")
 OTHER_FAULTS: Final = ("heal", "partition")
@@ -40,6 +41,7 @@ class Fault:
         self.by: NodeId | None = None
         self.via: NodeId | None = None
         self.group: GroupId | None = None
+        self.order = ""
         self.loud = False
         self.extra_us = 0
 
@@ -110,6 +112,8 @@ class FaultPlan:
         elif fault.kind == "gone":
             assert by is not None
             simulation.declare_gone(by, node)
+        elif fault.kind == "order":
+            simulation.order(node, fault.order)
         elif fault.kind == "join":
             self._join(fault, node)
         elif fault.group is not None:

@@ -65,6 +65,9 @@ class LivingWorld(SteppingWorld):
         if not node.up or node.paused is not None:
             self.count("publication_skipped")
             return False
+        if node.stack.multicast.refusal(group, joining=False):
+            self.count("publication_refused")
+            return False
         node.published += 1
         self.publications += 1
         publication = Publication(message_id(me, node.published), group, body)
@@ -121,6 +124,17 @@ class LivingWorld(SteppingWorld):
         self.count("gone")
         self.nodes[peer].gone = True
         node.stack.declare_gone(peer, self.out)
+        self.finish(node, None)
+        return True
+
+    def order(self, me: NodeId, order: str) -> bool:
+        """An operator orders something at a node; False if it objects."""
+        node = self.nodes[me]
+        if not node.up or node.paused is not None or node.stack.multicast.objection_to(order):
+            self.count("fault_skipped")
+            return False
+        self.count("order")
+        node.stack.order(order, self.out)
         self.finish(node, None)
         return True
 
@@ -196,6 +210,9 @@ class LivingWorld(SteppingWorld):
         node = self.nodes[me]
         if not node.up or group in node.groups or self._is_changing(node):
             self.count("fault_skipped")
+            return
+        if node.stack.multicast.refusal(group, joining=True):
+            self.count("join_refused")
             return
         self.count("join_group")
         self.joining = group

@@ -358,6 +358,11 @@ class Scenario:
                 name = self.blueprint.protocol.name
                 raise table.wrong("kind", kind, f"another kind: {name} cannot give a node up")
             fault.by = self._node(table, "by", table.integer("by"), self.nodes())
+        if kind == "order":
+            fault.order = table.text("order")
+            if "orders" not in self.blueprint.protocol.offers:
+                name = self.blueprint.protocol.name
+                raise table.wrong("kind", kind, f"another kind: {name} takes no orders")
         if kind == "join" and table.has("via"):
             fault.via = self._node(table, "via", table.integer("via"), self.nodes())
         if kind in ("join", "leave") and table.has("group"):

@@ -90,6 +90,8 @@ class Adversary:
             ]
         if self._gives_up:
             tactics += [(4, self._give_up)]
+        if self._spec.orders is not None:
+            tactics += [(4, self._order)]
         if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
             tactics += [(3, self._lose), (3, self._double)]
         return tactics
@@ -230,6 +232,25 @@ class Adversary:
         near = self._topology.distances(self._place(peer), 2)
         return [("gone", self._rng.choice(list(near)), peer)]
 
+    def _order(self) -> list[Step]:
+        """An operator orders something, and the applications concerned leave their groups."""
+        blueprint = self.run.scenario.blueprint
+        assert self._spec.orders is not None
+        plans = self._spec.orders(blueprint.protocol_options, self._topology)
+        if not plans:
+            return []
+        plan = self._rng.choice(plans)
+        order = self._rng.choice(plan.orders)
+        steps: list[Step] = [("order", self._rng.choice(plan.at), *_words(order))]
+        if order == plan.orders[0]:
+            leaving = [("leave", node, group) for node in plan.leavers for group in self._groups]
+            steps += [step for step in leaving if self._is_member(*step[1:])]
+        return steps
+
+    def _is_member(self, node: NodeId, group: str) -> bool:
+        number = self.run.scenario.blueprint.groups.id_of(group)
+        return number in self._world.nodes[node].groups
+
     def _compact(self) -> list[Step]:
         """A snapshot, and a crash that makes the node live from it."""
         holding = [who for who, _ in self._world.held]
@@ -261,7 +282,7 @@ class Adversary:
     def _change_group(self) -> list[Step]:
         """Somebody joins; or, less often, leaves, or both."""
         node, group = self._some_node(), self._rng.choice(self._groups)
-        if self.run.scenario.blueprint.groups.id_of(group) not in self._world.nodes[node].groups:
+        if not self._is_member(node, group):
             return [("join", node, group)] if may_join(self._spec) else []
         leaves_and_returns = [("leave", node, group), ("join", node, group)]
         most = 2 if may_join(self._spec) else 1
@@ -336,6 +357,11 @@ def prepare_adversary(
     """An adversary on the stage of a scenario, its choices drawn from the scenario's seed."""
     rng = random.Random(f"adversary/{scenario.blueprint.protocol.name}/{scenario.seed}")
     return Adversary(DirectedRun(scenario, level), rng, beyond, gives_up)
+
+
+def _words(order: str) -> list[str | int]:
+    """An order as words of a step."""
+    return [int(word) if word.isdigit() else word for word in order.split()]
 
 
 def _path(topology: Topology, start: NodeId, end: NodeId) -> list[NodeId]:

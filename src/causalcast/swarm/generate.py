@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from causalcast.core import graphs
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
 from causalcast.registry import find_protocol
@@ -27,6 +28,7 @@ LARGE_FROM = 10  # who asks for small graphs gets no large ones
 HARMLESS_KINDS = ("pause", "delay", "suspect", "join_group", "leave_group")
 HARD_KINDS = ("crash", "crash_in_step", "recover", "compact", "cut", "partition", "lost_in_crash")
 LOSSY_KINDS = ("loss", "duplication")
+ORDERED_KINDS = ("order", "publication_refused")
 DIED_FOR_GOOD = "died_for_good"  # was down when all was over
 TIMED_KINDS = ("pause", "delay", "partition")  # a director has no clock for these
 
@@ -83,6 +85,8 @@ def expected_kinds(
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
         kinds += LOSSY_KINDS
+    if spec.orders is not None:
+        kinds += ORDERED_KINDS
     if not may_join(spec):
         kinds.remove("join_group")
     return [kind for kind in kinds if by != "adversary" or kind not in TIMED_KINDS]
@@ -128,6 +132,7 @@ class Draw:
         if self.for_good:
             faults += self._joins(groups)  # what nobody can tell a late member is the hardest
         deaths = self._deaths(streams, faults) if self.for_good else []
+        faults += self._orders(groups)
         dead = [death["node"] for death in deaths]
         faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths
         tables += [("[publish]", stream) for stream in streams]
@@ -294,6 +299,28 @@ class Draw:
                 death["keep"] = self.rng.choice([0.0, 0.5, 0.5])
             deaths.append(death)
         return deaths
+
+    def _orders(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        """What operators do, and what applications do for it: leave their groups, and return."""
+        faults: list[dict[str, Any]] = []
+        if self.spec.orders is None:
+            return faults
+        graph = graphs.from_edges(self.nodes, [(a, b) for a, b in self.edges])
+        plans = self.spec.orders(self.spec.settings(dict(self.options)), graph)
+        for plan in plans:
+            at = self.rng.randrange(UNTIL_MS // 2)
+            for order in plan.orders[: self.rng.randrange(len(plan.orders) + 1)]:
+                node = self.rng.choice(plan.at)
+                faults.append({"at_ms": at, "kind": "order", "node": node, "order": order})
+                changes = [(n, g) for n in plan.leavers for g in groups]
+                if order != plan.orders[0]:
+                    changes = [self.rng.choice(changes) for _ in self._some(4)]
+                kind = "leave" if order == plan.orders[0] else "join"
+                for who, group in changes:
+                    when = at + self.rng.randrange(300)
+                    faults.append({"at_ms": when, "kind": kind, "node": who, "group": group})
+                at += self.rng.choice([100, 500, 700])
+        return faults
 
     def _cuts(self) -> list[dict[str, Any]]:
         faults: list[dict[str, Any]] = []

@@ -206,7 +206,7 @@ def test_steps_and_a_workload_exclude_each_other() -> None:
 
 def test_every_step_survives_being_written_down() -> None:
     words = {"node": "1", "group": "all", "[index]": "2", "timer": "t", "[subject]": "3"}
-    words |= {"[share]": "0.5", "count": "4"}
+    words |= {"[share]": "0.5", "count": "4", "word": "part"}
     for verb, shape in SHAPES.items():
         text = " ".join([verb, *(words[kind] for kind in shape.split())])
         assert text_of(parse(text, 3, ["all"])) == text

@@ -4,8 +4,7 @@ from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
 from causalcast.parts.hosted_zone import HostedZone
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.parts.zone_crossing import Crossing, Turned, ZoneCrossing
-from causalcast.parts.zone_knowledge import JointKnowledge, ZoneKnowledge
-from causalcast.parts.zone_news import News
+from causalcast.parts.zone_knowledge import ZoneKnowledge
 from causalcast.parts.zone_unit import NOWHERE, PUBLICATION, Unit
 from causalcast.protocols.causal_separators import CausalSeparators
 from causalcast.swarm.mutant import Mutant, Patch
@@ -15,12 +14,8 @@ _restore = CausalSeparators._restore_unit
 _publish = HostedZone.publish
 _snapshot = ZoneCrossing.snapshot
 _open = ZoneCrossing.open
-_cut = ZoneKnowledge.cut
-_hear = ZoneKnowledge.hear
 _ready = ZoneCrossing.ready
-_begin = ZoneCrossing.begin
 _restore_crossing = ZoneCrossing.restore
-_rise = JointKnowledge.rise
 _attend = CausalSeparators._attend
 
 
@@ -128,33 +123,6 @@ def nothing_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> 
     _open(self, cut, counts)
 
 
-def cut_crosses_last(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
-    _open(self, cut, counts)
-    first, *others = self.kept.values()
-    self.kept = dict(enumerate([*others, first], 1))
-
-
-def cut_without_groups(self: ZoneKnowledge, joint: int, side: int, counts: VectorClock) -> News:
-    """Nobody hears where the groups of those that are joined have members."""
-    news = _cut(self, joint, side, counts)
-    news.groups = {}
-    return news
-
-
-def cut_without_joints(self: ZoneKnowledge, joint: int, side: int, counts: VectorClock) -> News:
-    """Nobody hears how far other joints are."""
-    news = _cut(self, joint, side, counts)
-    news.joints = []
-    return news
-
-
-def open_on_one_side(self: ZoneKnowledge, origin: NodeId, news: News) -> None:
-    """A node believes that a joint is open when it heard of the cut on one side."""
-    _hear(self, origin, news)
-    if news.joint < len(self.joints) and self.joints[news.joint].cuts:
-        self.joints[news.joint].rise(news.epoch, 1)
-
-
 def taken_in_before_the_cut(self: ZoneCrossing, seen: VectorClock) -> Crossing | None:
     phase = self.phase
     self.phase = 2 if phase == 1 else phase
@@ -180,12 +148,6 @@ def closed_before_all_is_there(self: ZoneCrossing) -> bool:
     return self.phase != 0 and (self.sealed or ended)
 
 
-def closed_at_the_first_word(self: ZoneCrossing) -> bool:
-    """The other side closes when one server has closed, not all."""
-    sent = self.sealed and not self.kept and not any(self.to_carry.values())
-    return self.phase != 0 and (sent or bool(self.closed))
-
-
 def never_refused(self: CausalSeparators, group: GroupId, joining: bool) -> str:
     return ""
 
@@ -200,24 +162,10 @@ def everything_belongs(self: ZoneCrossing, partner: NodeId) -> bool:
     return self.phase != 0
 
 
-def goes_on_as_before(self: ZoneCrossing, epoch: int) -> Message:
-    """What was there when the joint closed still counts when it opens."""
-    kept, waiting = self.arrived, self.has
-    record = _begin(self, epoch)
-    self.arrived, self.has = kept, waiting
-    return record
-
-
 def beginning_not_restored(self: ZoneCrossing, record: Message) -> None:
     """After a restart a server does not know that it had begun."""
     if not isinstance(record, Turned):
         _restore_crossing(self, record)
-
-
-def groups_stay(self: JointKnowledge, epoch: int, level: int) -> bool:
-    """Where groups had members is not forgotten when these were parted."""
-    _rise(self, epoch, level)
-    return False
 
 
 MUTANTS = [
@@ -240,34 +188,6 @@ MUTANTS = [
         "what the cut does not count crosses, though it came before it",
         ["causal_order", "fifo_order", "agreement"],
         [Patch(ZoneCrossing, "open", nothing_kept_crosses)],
-        {"zone_size": 2},
-    ),
-    Mutant(
-        "cut_crosses_last",
-        "the cut, with what is known of groups, crosses first",
-        ["causal_order", "fifo_order", "agreement"],
-        [Patch(ZoneCrossing, "open", cut_crosses_last)],
-        {"zone_size": 2},
-    ),
-    Mutant(
-        "cut_without_groups",
-        "a cut tells where groups have members",
-        ["agreement", "causal_order", "fifo_order"],
-        [Patch(ZoneKnowledge, "cut", cut_without_groups)],
-        {"zone_size": 2},
-    ),
-    Mutant(
-        "cut_without_joints",
-        "a cut tells how far other joints are",
-        ["agreement", "causal_order", "fifo_order"],
-        [Patch(ZoneKnowledge, "cut", cut_without_joints)],
-        {"zone_size": 2},
-    ),
-    Mutant(
-        "open_on_one_side",
-        "a joint is open for those who heard the cuts of both sides",
-        ["agreement", "causal_order", "fifo_order"],
-        [Patch(ZoneKnowledge, "hear", open_on_one_side)],
         {"zone_size": 2},
     ),
     Mutant(
@@ -296,12 +216,6 @@ MUTANTS = [
         [Patch(ZoneCrossing, "is_emptied", closed_before_all_is_there)],
     ),
     Mutant(
-        "closed_at_the_first_word",
-        "the other side closes when all servers of this one have",
-        ["agreement", "causal_order", "fifo_order"],
-        [Patch(ZoneCrossing, "is_emptied", closed_at_the_first_word)],
-    ),
-    Mutant(
         "never_refused",
         "nobody publishes to those that cannot be reached",
         ["agreement", "causal_order", "fifo_order", "validity"],
@@ -321,24 +235,11 @@ MUTANTS = [
         {"zone_size": 2},
     ),
     Mutant(
-        "goes_on_as_before",
-        "a joint that opens again begins with nothing",
-        ["agreement", "causal_order", "fifo_order", "at_rest"],
-        [Patch(ZoneCrossing, "begin", goes_on_as_before)],
-        {"zone_size": 2},
-    ),
-    Mutant(
         "beginning_not_restored",
         "that a joint opens or closes survives a restart",
         ["agreement", "causal_order", "fifo_order", "at_rest", "no_exception"],
         [Patch(ZoneCrossing, "restore", beginning_not_restored)],
         {"zone_size": 2},
-    ),
-    Mutant(
-        "groups_stay",
-        "where a parted zone had members is forgotten",
-        ["agreement", "causal_order", "fifo_order"],
-        [Patch(JointKnowledge, "rise", groups_stay)],
     ),
     Mutant(
         "nothing_named",

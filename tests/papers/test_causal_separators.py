@@ -42,17 +42,17 @@ def test_servers_side_by_side_share_the_load() -> None:
     (A lead leaves its own publications to others, so here others publish.)
     """
     edges = [[a, b] for a in range(8) for b in range(a + 1, 8)]
-    publish = [{"node": [2, 7], "count": 20, "interval_ms": 20}]
+    publish = [{"node": [2, 7], "count": 32, "interval_ms": 20}]
     run = run_of(edges, {"zones": "0-3; 4-7", "servers": 2}, publish)
     all_is_well(run)
     crossed = crossings(run, 3)
-    assert len({row["message"] for row in crossed}) == len(crossed) == 40
+    assert len({row["message"] for row in crossed}) == len(crossed) == 64
     by_link = [(row["node"], row["peer"]) for row in crossed]
     assert {link: by_link.count(link) for link in set(by_link)} == {
-        (0, 4): 10,
-        (1, 5): 10,
-        (4, 0): 10,
-        (5, 1): 10,
+        (0, 4): 16,
+        (1, 5): 16,
+        (4, 0): 16,
+        (5, 1): 16,
     }
 
 

@@ -62,6 +62,7 @@ def test_a_zone_is_parted_when_its_members_have_left_and_nothing_is_lost() -> No
     accepted = rows_of(run, "publish")
     assert len(delivered_at(run, 0, 0)) == len(accepted)
     from_far = [row for row in accepted if row["node"] in FAR]
+    assert len(accepted) - len(from_far) == 4 * 45  # the others are refused nothing
     assert 40 < len(from_far) < 4 * 25  # they are refused from the order on, not from the start
     parted = [row for row in rows_of(run, "note") if row["note"] == "causal_separators.parted"]
     assert [row["node"] for row in parted] == [0, 1, 4, 5]
@@ -97,12 +98,48 @@ def test_a_zone_comes_and_goes_and_comes() -> None:
     assert run.header.faults["order"] == 3
 
 
-def three_in_a_row(faults: list[dict[str, Any]], groups: dict[str, Any]) -> Run:
+def test_who_joined_a_group_while_a_zone_was_away_is_known_there_when_it_is_back() -> None:
+    """The cut tells it: nobody repeats what was said before."""
+    groups = {"all": "*", "theirs": [4, 5, 6, 7]}
+    leaves = [change(100, "leave", node, group) for node in FAR for group in groups]
+    faults = [
+        order(90, 7, "part 0 1"),
+        *leaves,
+        change(300, "join", 1, "theirs"),
+        order(400, 7, "join 0 1"),
+        change(500, "join", 5, "all"),
+    ]
+    publish = [
+        {"at_ms": 600, "node": 1, "group": "all", "count": 1},
+        {"at_ms": 700, "node": 5, "group": "theirs", "count": 1},  # it has heard node 1
+    ]
+    run = run_of(MESH, ZONES, publish, faults, groups=groups)
+    all_is_well(run)
+    assert [row["message"] >> 32 for row in delivered_at(run, 1, 1)] == [5]
+
+
+def three_in_a_row(
+    faults: list[dict[str, Any]], groups: dict[str, Any], group: str = "all", apart: str = ""
+) -> Run:
     """Zones 0, 1 and 2, the last behind the second."""
-    publish = [{"node": list(range(9)), "group": "all", "count": 40, "interval_ms": 15}]
-    options = {"zones": "0-2; 3-5; 6-8", "joints": "0-1 1-2"}
+    publish = [{"node": list(range(9)), "group": group, "count": 40, "interval_ms": 15}]
+    options = {"zones": "0-2; 3-5; 6-8", "joints": "0-1 1-2", "apart": apart}
     edges = [[a, b] for a in range(9) for b in range(a + 1, 9)]
     return run_of(edges, options, publish, faults, nodes=9, groups=groups)
+
+
+def test_a_zone_that_comes_behind_one_that_goes_hears_of_it() -> None:
+    """Else what its nodes publish would be accepted, and end where the joint was."""
+    faults = [
+        order(100, 4, "part 0 1"),
+        order(200, 7, "join 1 2"),
+        change(350, "leave", 3, "first"),
+    ]
+    run = three_in_a_row(faults, {"first": [0, 1, 2, 3]}, "first", "2")
+    all_is_well(run)
+    assert {row["node"] for row in rows_of(run, "publish") if row["at_us"] > 200_000} == {0, 1, 2}
+    joined = [row for row in rows_of(run, "note") if row["note"] == "causal_separators.joining"]
+    assert {row["node"] for row in joined} == {3, 4, 6, 7}
 
 
 def test_with_a_zone_go_those_behind_it() -> None:

@@ -2,7 +2,7 @@
 
 Every server of a joint delivers all units of its zone, in an order of its own in which causes come
 before effects. The order of the first server, the lead, is the one in which units cross. The lead
-asks the other servers in turn to carry a unit; so all channels are used. What the lead publishes
+asks the other servers in turn to carry units; so all channels are used. What the lead publishes
 itself it leaves to others, so that it does not cross before somebody else in its zone has it.
 
 A unit names, as counts per origin, what may reach the other server on another way only: what comes
@@ -204,6 +204,10 @@ MESSAGES: Final = [
     WaitingUnit,
 ]
 
+# So many units go the same way before it is another's turn: where the way changes, a unit waits at
+# its end until its zone has brought the one before. With turns of 1 it was 40 times the latency.
+IN_A_ROW: Final = 16
+
 CLOSED: Final = 0  # phases of a joint, at one server
 KEEPING: Final = 1  # until it is known what crosses
 OPEN: Final = 2
@@ -213,9 +217,10 @@ OPEN: Final = 2
 class Kept:
     """A unit that some server at the other side may lack, and by whom it was sent to whom."""
 
-    def __init__(self, unit: Unit, sent: dict[NodeId, NodeId]) -> None:
+    def __init__(self, unit: Unit, sent: dict[NodeId, NodeId], turn: int) -> None:
         self.unit = unit
         self.sent = sent  # partner -> carrier, on this server's order
+        self.turn = turn  # whose it is, by number
 
 
 @final
@@ -252,6 +257,8 @@ class ZoneCrossing:
         self.dropped = False  # to be closed at once
         self.closed: dict[NodeId, None] = {}  # partners that bring nothing more
         self.places = 0
+        self.turn = 0  # whose it is to carry
+        self.in_a_row = 0  # units of this turn
         self.kept: dict[int, Kept] = {}  # by place
         self.to_carry: dict[NodeId, list[Carry]] = {}  # by lead, in its order
         self.has: dict[NodeId, VectorClock] = {peer: {} for peer in self.partners}
@@ -275,7 +282,9 @@ class ZoneCrossing:
         for kept in self.kept.values():
             if kept.unit.number > counts.get(kept.unit.origin, 0):
                 units.append(kept.unit)
-        self.kept = {place: Kept(unit, {}) for place, unit in enumerate(units, 1)}
+        self.kept = {
+            place: Kept(unit, {}, self._turn_for(unit)) for place, unit in enumerate(units, 1)
+        }
         self.places = len(units)
         self.phase = OPEN
 
@@ -318,8 +327,17 @@ class ZoneCrossing:
         if self.phase == CLOSED or self.sealed:
             return
         self.places += 1
-        self.kept[self.places] = Kept(unit, {})
+        self.kept[self.places] = Kept(unit, {}, self._turn_for(unit))
         self._forget_if_there(self.places)  # another server may have been faster
+
+    def _turn_for(self, unit: Unit) -> int:
+        """Whose turn it is to carry a unit; what began here is left to another server."""
+        for_another = unit.origin == self.me == self.servers[self.turn]
+        if self.in_a_row == IN_A_ROW or for_another:
+            self.turn = (self.turn + 1) % len(self.servers)
+            self.in_a_row = 0
+        self.in_a_row += 1
+        return self.turn
 
     def doubt(self, node: NodeId, doubted: bool) -> bool:
         """A server seems to be down, or up again; whether that is news."""
@@ -375,28 +393,26 @@ class ZoneCrossing:
         for partner, carrier in kept.sent.items():
             if partner not in self.doubted and carrier not in self.doubted:
                 return None
-        carrier, partner = self._way(place, kept.unit, self.doubted)
+        carrier, partner = self._way(kept, self.doubted)
         if kept.sent.get(partner) == carrier or self._is_there(partner, kept.unit):
             return None
         unit, after = kept.unit, self._named(carrier, partner, place)
-        planned = self._way(place, unit, {})
+        planned = self._way(kept, {})
         instead = self.servers[0] != self.me or planned != (carrier, partner)
         if carrier == self.me:
             return Sending(partner, Crossing(self.me, place, after, unit.packed()), instead)
         carry = Carry(self.epoch, partner, place, after, unit.origin, unit.number)
         return Sending(carrier, carry, instead)
 
-    def _way(self, place: int, unit: Unit, doubted: dict[NodeId, None]) -> tuple[NodeId, NodeId]:
+    def _way(self, kept: Kept, doubted: dict[NodeId, None]) -> tuple[NodeId, NodeId]:
         """Who brings a unit to whom: channels in turn, those with a doubted end left out.
 
         What began here is left to another server, who must have it first: if this one dies, its
         words are not in the other zone alone.
         """
-        turn = place % len(self.servers)
-        in_turn = [
-            peer for peer in self.servers[turn:] + self.servers[:turn] if peer not in doubted
-        ]
-        if unit.origin == self.me and in_turn != [self.me]:
+        in_turn = self.servers[kept.turn :] + self.servers[: kept.turn]
+        in_turn = [peer for peer in in_turn if peer not in doubted]
+        if kept.unit.origin == self.me and in_turn != [self.me]:
             in_turn.remove(self.me)
         for carrier in in_turn:
             if self.pair_of[carrier] not in doubted:
@@ -544,7 +560,7 @@ class ZoneCrossing:
             self.has.update({peer: dict(counts) for peer, counts in record.has.items()})
             self.brought.update({peer: dict(counts) for peer, counts in record.brought.items()})
         elif isinstance(record, KeptUnit):
-            self.kept[record.place] = Kept(unpacked(record.unit), dict(record.sent))
+            self.kept[record.place] = Kept(unpacked(record.unit), dict(record.sent), self.turn)
         elif isinstance(record, WaitingUnit):
             if isinstance(record.content, Carry):
                 self.on_carry(record.sender, record.content)

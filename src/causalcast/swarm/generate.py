@@ -308,19 +308,29 @@ class Draw:
         graph = graphs.from_edges(self.nodes, [(a, b) for a, b in self.edges])
         plans = self.spec.orders(self.spec.settings(dict(self.options)), graph)
         for plan in plans:
-            at = self.rng.randrange(UNTIL_MS // 2)
-            for order in plan.orders[: self.rng.randrange(len(plan.orders) + 1)]:
-                node = self.rng.choice(plan.at)
-                faults.append({"at_ms": at, "kind": "order", "node": node, "order": order})
-                changes = [(n, g) for n in plan.leavers for g in groups]
-                if order != plan.orders[0]:
-                    changes = [self.rng.choice(changes) for _ in self._some(4)]
-                kind = "leave" if order == plan.orders[0] else "join"
-                for who, group in changes:
-                    when = at + self.rng.randrange(300)
-                    faults.append({"at_ms": when, "kind": kind, "node": who, "group": group})
-                at += self.rng.choice([100, 500, 700])
+            first, *others = plan.orders
+            at = self.rng.randrange(UNTIL_MS // 3)
+            if self.rng.random() < 0.3:
+                continue
+            faults.append(self._order(at, plan.at, first))
+            for node in plan.leavers:
+                for group in groups:
+                    faults.append(self._change(at + self.rng.randrange(100), "leave", node, group))
+            for _ in self._some(3):
+                at += self.rng.choice([100, 300, 500])
+                faults += [self._order(at, plan.at, order) for order in others]
+                for _ in self._some(6):  # also of those that do not come from there
+                    somebody = NodeId(self.rng.randrange(self.nodes))
+                    node = self.rng.choice([*plan.leavers, somebody])
+                    group = self.rng.choice(list(groups))
+                    faults.append(self._change(at + self.rng.randrange(200), "join", node, group))
         return faults
+
+    def _order(self, at: int, nodes: list[NodeId], order: str) -> dict[str, Any]:
+        return {"at_ms": at, "kind": "order", "node": self.rng.choice(nodes), "order": order}
+
+    def _change(self, at: int, kind: str, node: int, group: str) -> dict[str, Any]:
+        return {"at_ms": at, "kind": kind, "node": node, "group": group}
 
     def _cuts(self) -> list[dict[str, Any]]:
         faults: list[dict[str, Any]] = []

@@ -179,6 +179,11 @@ class Cluster:
         """Tell node `by` that another one, which is down, never comes back."""
         assert self._world.declare_gone(NodeId(by), NodeId(node)), "it objects"
 
+    def order(self, node: int, words: str) -> None:
+        """Order something at a node, in the protocol's own words."""
+        objection = self._world.nodes[node].stack.multicast.objection_to(words)
+        assert self._world.order(NodeId(node), words), objection or "it is down"
+
     def join(self, node: int, group: str) -> None:
         """Make a node a member of a group."""
         self._world.join_group(NodeId(node), self._groups.id_of(group))

@@ -66,7 +66,8 @@ def run_with(*faults: str) -> ScenarioRun:
 
 def test_every_kind_is_tried_here() -> None:
     # Few protocols can give a node up: tests/simulation/test_locamu_gone.py does.
-    assert {*FAULTS, "gone"} == set(KINDS)
+    # Few take orders: tests/papers/test_zones_at_run_time.py gives some.
+    assert {*FAULTS, "gone", "order"} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", FIRED)

@@ -163,11 +163,15 @@ class ZoneKnowledge:
         return all(zone == self.home for zone in self.group_zones.get(group, {}))
 
     def refusal(self, group: GroupId) -> str:
-        """Why nothing can be published to a group now; empty if it can."""
+        """Why nothing can be published to a group now; empty if it can.
+
+        To a zone that is being parted things are brought until its nodes have left their groups.
+        """
+        parting = self.parting()
         for zone in self.group_zones.get(group, {}):
             for joint in self.map.way(self.home, zone):
                 level = self.joints[joint].level
-                if level != OPEN:
+                if level in (JOINING, SHUT) or joint in parting:
                     one, other = self.map.joints[joint].zones
                     return (
                         f"it has members in zone {zone}, and the joint of zones {one} and {other} "

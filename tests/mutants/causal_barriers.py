@@ -1,6 +1,7 @@
 """Planted bugs of `causal_barriers`: what a barrier names, and what a delivery does to it."""
 
 from causalcast.core import Message, NodeId, Outbox
+from causalcast.parts.addressed_multicast import Spreading
 from causalcast.parts.member_lists import Joined, MemberLists
 from causalcast.parts.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
 from causalcast.parts.waiting_room import Lack
@@ -112,7 +113,7 @@ def hand_nothing_over(
     """What an origin that is away cannot bring, nobody brings."""
 
 
-def everywhere_at_once(self: CausalBarriers, group: int, number: int) -> bool:
+def everywhere_at_once(self: CausalBarriers, spreading: Spreading) -> bool:
     return True
 
 
@@ -155,7 +156,7 @@ MUTANTS = [
     Mutant(
         "own_messages_unbarred",
         "own messages stand before one's next ones",
-        ["causal_order", "fifo_order"],
+        ["agreement", "causal_order", "fifo_order"],
         [Patch(CausalBarriers, "count_sent", own_messages_unbarred)],
     ),
     Mutant(
@@ -204,7 +205,7 @@ MUTANTS = [
         "forgotten_too_soon",
         "a copy is kept until it is at all its destinations",
         ["agreement"],
-        [Patch(CausalBarriers, "_is_everywhere", everywhere_at_once)],
+        [Patch(CausalBarriers, "_has_arrived", everywhere_at_once)],
     ),
     Mutant(
         "outsiders_not_entrusted",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
+from causalcast.parts.addressed_multicast import Spreading
 from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
@@ -54,11 +55,11 @@ def hand_nothing_over(
     """What an origin that is away cannot bring, nobody brings."""
 
 
-def everywhere_at_once(self: Cbcast, group: GroupId, number: int) -> bool:
+def everywhere_at_once(self: Cbcast, spreading: Spreading) -> bool:
     return True
 
 
-def never_everywhere(self: Cbcast, group: GroupId, number: int) -> bool:
+def never_everywhere(self: Cbcast, spreading: Spreading) -> bool:
     return False
 
 
@@ -191,13 +192,13 @@ MUTANTS = [
         "forgotten_too_soon",
         "a copy is kept until it is at all its destinations",
         ["agreement"],
-        [Patch(Cbcast, "_is_everywhere", everywhere_at_once)],
+        [Patch(Cbcast, "_has_arrived", everywhere_at_once)],
     ),
     Mutant(
         "never_everywhere",
         "an origin says which of its copies are everywhere",
         ["at_rest"],
-        [Patch(Cbcast, "_is_everywhere", never_everywhere)],
+        [Patch(Cbcast, "_has_arrived", never_everywhere)],
     ),
     Mutant(
         "outsiders_not_entrusted",

@@ -1,13 +1,13 @@
 """Planted bugs of `vector_clock_broadcast`, of the parts it is made of, and of the world below."""
 
-from causalcast.core import MessageId, NodeId, Outbox, Publication
+from causalcast.core import GroupId, MessageId, NodeId, Outbox, Publication
 from causalcast.core.effects import Deliver, Effect
 from causalcast.core.ids import message_id, number_of, origin_of
 from causalcast.core.message import Message
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
 from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.reliable_sending import Have, Neighbour, ReliableSending
-from causalcast.parts.safe_keeping import Name, SafeKeeping
+from causalcast.parts.safe_keeping import SafeKeeping
 from causalcast.parts.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
@@ -200,8 +200,8 @@ def hand_nothing_over(
     """What an origin that is away cannot bring, nobody brings."""
 
 
-def everywhere_at_once(self: ReliableSending, group: int, number: int) -> bool:
-    return True
+def everywhere_at_once(self: ReliableSending) -> int:
+    return self.seen.counts.get(self.me, 0)
 
 
 def nobody_is_away(self: SafeKeeping, node: NodeId) -> bool:
@@ -209,7 +209,11 @@ def nobody_is_away(self: SafeKeeping, node: NodeId) -> bool:
     return False
 
 
-def forget_nothing(self: SafeKeeping, origin: NodeId, name: Name) -> None:
+def ask_nobody(self: SafeKeeping, origin: NodeId, out: Outbox) -> None:
+    """What an origin told and nobody heard is not asked for."""
+
+
+def forget_nothing(self: SafeKeeping, origin: NodeId, group: GroupId, count: int) -> None:
     """Copies that are everywhere are kept all the same."""
 
 
@@ -370,7 +374,7 @@ MUTANTS = [
         "others_forget_too_soon",
         "… and keep it until all have it",
         ["agreement"],
-        [Patch(ReliableSending, "_is_everywhere", everywhere_at_once)],
+        [Patch(ReliableSending, "_everywhere", everywhere_at_once)],
         DIRECT,
         for_good=True,
     ),
@@ -386,7 +390,15 @@ MUTANTS = [
         "others_keep_for_ever",
         "… and no longer",
         ["at_rest"],
-        [Patch(SafeKeeping, "_forget", forget_nothing)],
+        [Patch(SafeKeeping, "_forget_up_to", forget_nothing)],
+        DIRECT,
+        for_good=True,
+    ),
+    Mutant(
+        "silent_origins_not_asked",
+        "… and ask for what was told and lost",
+        ["at_rest"],
+        [Patch(SafeKeeping, "_ask", ask_nobody)],
         DIRECT,
         for_good=True,
     ),

@@ -141,14 +141,15 @@ class AddressedMulticast(Multicast):
         self._entrusts = setup.flag("entrust")
         self.safe = SafeKeeping(
             ASK_AFTER * setup.number("acknowledge_after"),
-            self._is_everywhere,
+            self._everywhere_up_to,
             self._is_on_its_way,
             self._is_lacking,
             self._hand_over,
             self._forget,
             self.needs,
         )
-        self._spreading: dict[Name, Spreading] = {}  # own messages that somebody may lack
+        # Own messages that somebody may lack: per group of their names, in the order of numbers.
+        self._spreading: dict[GroupId, dict[int, Spreading]] = {}
         # Per node: what it has to be entrusted with before anything else is sent to it.
         self._to_entrust: dict[NodeId, dict[tuple[NodeId, Name], Message]] = {}
         self._handed: dict[tuple[NodeId, Name], dict[NodeId, None]] = {}  # what, and to whom
@@ -165,7 +166,8 @@ class AddressedMulticast(Multicast):
         raise AssertionError("a protocol must know its messages")
 
     def name_of(self, message: Message) -> Name:
-        """What distinguishes it from all other messages of its sender."""
+        """What distinguishes it from all other messages of its sender. Of those with the same
+        group, the numbers rise."""
         raise AssertionError("a protocol must have a name for each message")
 
     def is_old(self, sender: NodeId, name: Name) -> bool:
@@ -241,12 +243,14 @@ class AddressedMulticast(Multicast):
             self.pass_on(out, entry)
             if entry is not None:
                 self._tell_if_held(entry[0], entry[1], out)
-        self._forget_what_is_everywhere()
+        self._forget_what_is_everywhere(out)
         self.safe.tend(out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         if name == safe_keeping.TEND:
             self.safe.on_timer(out)
+        elif name == safe_keeping.TELL:
+            self.safe.tell(out)
         else:
             self.links.on_timer(name, subject, out)
 
@@ -306,8 +310,7 @@ class AddressedMulticast(Multicast):
         elif isinstance(record, KeptSafe):
             self._keep_safe(record.origin, record.message)
         elif isinstance(record, Spreading):
-            self._spreading[self.name_of(record.message)] = record
-            self._entrust_later(self.me, record.message)
+            self._spreads(record)
 
     def shared_snapshot(self) -> list[Message]:
         """Records of what stands here; a protocol puts its own before them."""
@@ -315,7 +318,7 @@ class AddressedMulticast(Multicast):
         waiting: list[Message] = [Waiting(sender, message) for sender, message in entries]
         safe = [KeptSafe(origin, message) for origin, _, message in self.safe.copies()]
         lists, links = self.lists.snapshot(), self.links.snapshot()
-        return [*waiting, *lists, *links, *safe, *self._spreading.values()]
+        return [*waiting, *lists, *links, *safe, *self._own_spreading()]
 
     # Sending and delivering
 
@@ -432,29 +435,47 @@ class AddressedMulticast(Multicast):
         """An own message is on its way to these."""
         if to:  # else nobody can lack it
             parcels = [self.links.sent_to(node) for node in to]
-            self._spreading[self.name_of(message)] = Spreading(message, to, parcels)
-            self._entrust_later(self.me, message)
+            self._spreads(Spreading(message, to, parcels))
 
-    def _forget_what_is_everywhere(self) -> None:
-        """Own messages get everywhere almost in the order they were sent."""
-        for name, spreading in list(self._spreading.items()):
-            if not self._has_arrived(spreading):
-                return
-            del self._spreading[name]
-            self._forget(self.me, name)
+    def _spreads(self, spreading: Spreading) -> None:
+        group, number = self.name_of(spreading.message)
+        self._spreading.setdefault(group, {})[number] = spreading
+        self._entrust_later(self.me, spreading.message)
+
+    def _own_spreading(self) -> list[Spreading]:
+        return [one for several in self._spreading.values() for one in several.values()]
+
+    def _forget_what_is_everywhere(self, out: Outbox) -> None:
+        """Own messages to a group get everywhere almost in the order they were sent."""
+        for group in list(self._spreading):
+            several = self._spreading[group]
+            gone: list[int] = []
+            for number, spreading in several.items():
+                if not self._has_arrived(spreading):
+                    break
+                gone.append(number)
+            for number in gone:
+                del several[number]
+                self._forget(self.me, (group, number))
+            if gone:
+                self.safe.got_everywhere(group, gone[-1], out)
+            if not several:
+                del self._spreading[group]
 
     def _has_arrived(self, spreading: Spreading) -> bool:
+        """Whether all that it is for have it. Who left its group need not."""
         return all(
-            self.links.has_taken(node, parcel)
+            self.links.has_taken(node, parcel) or not self.needs(node, spreading.message)
             for node, parcel in zip(spreading.to, spreading.parcels, strict=True)
         )
 
-    def _is_everywhere(self, group: GroupId, number: int) -> bool:
-        spreading = self._spreading.get((group, number))
-        return spreading is None or self._has_arrived(spreading)
+    def _everywhere_up_to(self, group: GroupId, number: int) -> int:
+        for first in self._spreading.get(group, {}):
+            return min(number, first - 1)
+        return number
 
     def _is_on_its_way(self, group: GroupId, number: int) -> bool:
-        spreading = self._spreading.get((group, number))
+        spreading = self._spreading.get(group, {}).get(number)
         return spreading is not None and any(
             self.links.is_up(node) and not self.links.has_taken(node, parcel)
             for node, parcel in zip(spreading.to, spreading.parcels, strict=True)
@@ -469,8 +490,7 @@ class AddressedMulticast(Multicast):
     def _keep_safe(self, origin: NodeId, message: Message) -> None:
         name = self.name_of(message)
         others = [node for node in self.destinations(message) if node not in (origin, self.me)]
-        if others and not self.safe.has(origin, name):
-            self.safe.keep(origin, name, message, others)
+        if self.safe.keep(origin, name, message, others):
             self._entrust_later(origin, message)
 
     def _entrust_later(self, origin: NodeId, message: Message) -> None:
@@ -488,8 +508,10 @@ class AddressedMulticast(Multicast):
         """It waits no longer for what was sent to it as a member."""
         if not self._entrusts:
             return
-        own = [(self.me, name, sent.message) for name, sent in self._spreading.items()]
-        for origin, name, message in [*self.safe.copies(), *own]:
+        own = [sent.message for sent in self._own_spreading()]
+        others = [(origin, message) for origin, _, message in self.safe.copies()]
+        for origin, message in [*others, *((self.me, message) for message in own)]:
+            name = self.name_of(message)
             if origin != node and not self.needs(node, message):
                 self._to_entrust.setdefault(node, {})[origin, name] = message
 
@@ -516,7 +538,7 @@ class AddressedMulticast(Multicast):
 
     def kept(self) -> int:
         """Messages that somebody may lack, and traces of them."""
-        safe = self.safe.size() + len(self._spreading)
+        safe = self.safe.size() + len(self._own_spreading())
         return self.links.kept() + safe + len(self._to_entrust) + len(self._handed)
 
 

@@ -182,7 +182,7 @@ class ReliableSending:
         self._size_of = size_of
         self.safe = SafeKeeping(
             self.repeat_after,
-            self._is_everywhere,
+            self._everywhere_up_to,
             self._is_on_its_way,
             self._lacks,
             self._hand_over,
@@ -272,6 +272,8 @@ class ReliableSending:
             self._learn_how_long(neighbour, message, out)
         else:
             self._learn(neighbour, message)
+        if self._hands_over:
+            self.safe.got_everywhere(ANY_GROUP, self._everywhere(), out)
         if message.all_of_it:
             neighbour.heard = True
         if message.answer:
@@ -291,6 +293,9 @@ class ReliableSending:
         """Repeat what was not acknowledged, or acknowledge what was collected."""
         if name == safe_keeping.TEND:
             self.safe.on_timer(out)
+            return
+        if name == safe_keeping.TELL:
+            self.safe.tell(out)
             return
         peer = NodeId(subject)
         neighbour = self.neighbours[peer]
@@ -483,8 +488,15 @@ class ReliableSending:
             self._others[origin] = [node for node in self._founders if node != origin]
         self.safe.keep(origin, name, message, self._others[origin])
 
-    def _is_everywhere(self, group: GroupId, number: int) -> bool:
-        return message_id(self.me, number) not in self._kept
+    def _everywhere(self) -> int:
+        """Own messages up to this one are."""
+        # Where copies go straight, only own ones are kept here, in order.
+        for first in self._kept:
+            return number_of(first) - 1
+        return self.seen.counts.get(self.me, 0)
+
+    def _everywhere_up_to(self, group: GroupId, number: int) -> int:
+        return min(number, self._everywhere())
 
     def _is_on_its_way(self, group: GroupId, number: int) -> bool:
         identity = message_id(self.me, number)

@@ -4,15 +4,18 @@ Where copies go straight from their origin, it alone knows who lacks one. If it 
 middle of a multicast, some have the copy and some do not. So whoever takes a copy keeps it until it
 is at all its destinations:
 
-- While the origin is there, it is asked, for many copies at once, and less and less often while
-  nothing new comes. It says which of them are everywhere; those are forgotten. If the rest is for
+- While the origin is there, it tells: up to which number its copies of a group are everywhere. It
+  tells that at once, but after a pause if it has just told something and there is not much to tell.
+  What it told is forgotten. Only if the oldest copy of a group stays for longer than that takes,
+  its origin is asked, and less and less often: what it told may have been lost. If the copy is for
   somebody who stays away, the asking ends until a link comes or goes, or a new copy is kept.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
 Nothing is lost by a wrong suspicion: a copy that comes twice is recognised by its name, which is
-its origin, a group (0 where groups do not matter) and a number. Nor by an origin that returns: it
-goes on with what it has on disk, and is asked again.
+its origin, a group (0 where groups do not matter) and a number. In a group the numbers of an origin
+rise in the order it sends. Nor by an origin that returns: it goes on with what it has on disk, and
+is asked again.
 
 All messages here may be lost or repeated. The owner hands copies over, says what is lacking, and
 makes what is kept durable.
@@ -21,38 +24,47 @@ makes what is kept durable.
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from causalcast.core.duration import SECOND
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 
 TEND: Final = "safe_keeping.tend"
+TELL: Final = "safe_keeping.tell"
 # Times the first pause. If for so long all have answered that somebody is away, and that did not
 # change, nothing is asked until it does.
 MOST_PATIENCE: Final = 64
 MOST_UNANSWERED: Final = 1 * SECOND
+# Copies. A busy origin tells as often as it hears: others acknowledge some hundred at once, and
+# copies that stay longer than that no longer fit into a cache.
+TELL_AT_ONCE: Final = 128
 
 Numbers = dict[GroupId, list[int]]
+Counts = dict[GroupId, int]
 Name = tuple[GroupId, int]
 
 
 class Ask(Message):
-    """Are these copies of yours at all their destinations?"""
+    """Up to which number are your copies at all their destinations? Of each group, these are the
+    oldest and the newest that are kept here."""
 
-    wire = Wire("safe_keeping.ask", numbers=dict[GroupId, list[int]])
+    wire = Wire("safe_keeping.ask_up_to", oldest=dict[GroupId, int], newest=dict[GroupId, int])
 
-    def __init__(self, numbers: Numbers) -> None:
-        self.numbers = numbers
+    def __init__(self, oldest: Counts, newest: Counts) -> None:
+        self.oldest = oldest
+        self.newest = newest
 
 
 class Everywhere(Message):
-    """These copies of mine are: forget them. With `soon`, some of the others are on their way, so
-    ask again; if not, they are for somebody who is away."""
+    """All copies of mine up to these are: forget them. With `soon`, some of the others are on their
+    way, so ask again; if not, they are for somebody who is away."""
 
-    wire = Wire("safe_keeping.everywhere", numbers=dict[GroupId, list[int]], soon=bool)
+    wire = Wire("safe_keeping.everywhere_up_to", counts=dict[GroupId, int], soon=bool)
 
-    def __init__(self, numbers: Numbers, soon: bool) -> None:
-        self.numbers = numbers
+    def __init__(self, counts: Counts, soon: bool) -> None:
+        self.counts = counts
         self.soon = soon
 
 
@@ -87,11 +99,13 @@ RARE: Final = ["safe_keeping.handed_over", "safe_keeping.offered_in_vain"]
 
 
 @final
+@mypyc_attr(acyclic=True)  # many are made: the garbage collector need not look at them
 class Kept:
     """A copy, and who of its destinations may lack it."""
 
     def __init__(self, message: Message, may_lack: list[NodeId]) -> None:
         self.message = message
+        self.stays = False  # it was the oldest of its group when that was last looked at
         self._others = may_lack  # the same list for many
         self._may_lack: dict[NodeId, None] | None = None
 
@@ -104,65 +118,115 @@ class Kept:
 
 
 @final
+class Shelf:
+    """What is known of the copies of one origin for one group."""
+
+    def __init__(self) -> None:
+        self.everywhere = 0  # the origin told so of all up to this one
+        self.copies: dict[int, Kept] = {}  # by number, in the order they were kept
+
+    def oldest(self) -> int:
+        """The number of the copy that was kept first."""
+        return next(iter(self.copies))
+
+    def stays(self) -> bool:
+        """Whether the oldest copy was so when it was last looked at."""
+        return self.copies[self.oldest()].stays
+
+
+@final
 class SafeKeeping:
     """Copies of others that may not be everywhere yet."""
 
     def __init__(
         self,
         first_pause: int,
-        is_everywhere: Callable[[GroupId, int], bool],
+        everywhere_up_to: Callable[[GroupId, int], int],
         is_on_its_way: Callable[[GroupId, int], bool],
         lacks: Callable[[NodeId, GroupId, int], bool],
         hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
         forgot: Callable[[NodeId, Name], None] | None = None,
         needs: Callable[[NodeId, Message], bool] | None = None,
     ) -> None:
-        """`is_everywhere`: of own copies; `is_on_its_way`: of those that are not, whether somebody
-        who is there lacks it; `lacks`: whether this node lacks one that is offered;
-        `hand_over`: bring a copy of an origin to a peer; `forgot`: a copy is everywhere; `needs`:
-        whether a node that a copy was for still needs it."""
+        """`everywhere_up_to`: of own copies up to a number, the last one that is everywhere with
+        all before it; `is_on_its_way`: of those that are not, whether somebody who is there lacks
+        it; `lacks`: whether this node lacks one that is offered; `hand_over`: bring a copy of an
+        origin to a peer; `forgot`: a copy is everywhere; `needs`: whether a node that a copy was
+        for still needs it."""
         self._forgot = forgot
         self._needs = needs
         self._first_pause = first_pause
         self._pause = first_pause
-        self._is_everywhere = is_everywhere
+        self._everywhere_up_to = everywhere_up_to
         self._is_on_its_way = is_on_its_way
         self._lacks = lacks
         self._hand_over = hand_over
-        self._kept: dict[NodeId, dict[Name, Kept]] = {}  # by origin, in the order they were kept
+        self._shelves: dict[NodeId, dict[GroupId, Shelf]] = {}
+        self._kept = 0  # copies on all of them
         self._up: dict[NodeId, None] = {}
         self._suspected: dict[NodeId, None] = {}
         self._tending = False
         self._unanswered: dict[NodeId, None] = {}  # they were asked or offered something
+        self._told: Counts = {}  # up to where own copies are everywhere, as others were told
+        self._to_tell: Counts = {}  # … and as they will be when the timer fires
+        self._told_at = -first_pause
 
     # What the owner calls
 
-    def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> None:
-        """Keep a copy until the others that it is for have it; nothing if there are none."""
-        if others:
-            kept = self._kept.get(origin)
-            if kept is None:
-                kept = self._kept[origin] = {}
-            kept[name] = Kept(message, others)
-            self._pause = self._first_pause
+    def keep(self, origin: NodeId, name: Name, message: Message, others: list[NodeId]) -> bool:
+        """Keep a copy until the others that it is for have it; False if they have, or if it is
+        kept already."""
+        if not others:
+            return False
+        shelves = self._shelves.get(origin)
+        if shelves is None:
+            shelves = self._shelves[origin] = {}
+        group = name[0]
+        number = name[1]
+        shelf = shelves.get(group)
+        if shelf is None:
+            shelf = shelves[group] = Shelf()
+        if number <= shelf.everywhere or number in shelf.copies:
+            return False
+        shelf.copies[number] = Kept(message, others)
+        self._kept += 1
+        self._pause = self._first_pause
+        return True
 
     def tend(self, out: Outbox) -> None:
         """Go on with what is kept, if there is anything and anybody to speak with."""
-        if self._tending or not self._kept or not self._up:
+        if self._tending or self._kept == 0 or not self._up:
             return
         if self._pause <= MOST_PATIENCE * self._first_pause:
             self._tending = True
             out.start_timer(TEND, self._pause)
 
+    def got_everywhere(self, group: GroupId, number: int, out: Outbox) -> None:
+        """Own copies up to this one are everywhere: whoever keeps them is told, soon."""
+        told = self._told.get(group, 0)
+        if number <= max(told, self._to_tell.get(group, 0)):
+            return
+        waits = bool(self._to_tell)
+        self._to_tell[group] = number
+        pause_ends = self._told_at + self._first_pause
+        if out.now >= pause_ends or number - told >= TELL_AT_ONCE:
+            if waits:
+                out.cancel_timer(TELL)
+            self.tell(out)
+        elif not waits:
+            out.start_timer(TELL, pause_ends - out.now)
+
     def has(self, origin: NodeId, name: Name) -> bool:
         """Whether this copy is kept here."""
-        return name in self._kept.get(origin, {})
+        return self._copy(origin, name) is not None
 
     def copies(self) -> Iterator[tuple[NodeId, Name, Message]]:
-        """All that is kept: its origin, its name, and the copy; of one origin in order."""
-        for origin, kept in self._kept.items():
-            for name, copy in kept.items():
-                yield origin, name, copy.message
+        """All that is kept: its origin, its name, and the copy; of a group of an origin in order.
+
+        What is kept may change meanwhile."""
+        for origin, group, shelf in self._filled():
+            for number, copy in list(shelf.copies.items()):
+                yield origin, (group, number), copy.message
 
     def is_away(self, node: NodeId) -> bool:
         """Whether a node is taken to be down."""
@@ -174,19 +238,19 @@ class SafeKeeping:
 
     def size(self) -> int:
         """Copies kept."""
-        return sum(len(kept) for kept in self._kept.values())
+        return self._kept
 
     # What the node is told
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> bool:
         """Whether it was one of ours."""
-        if isinstance(message, Ask):
-            self._on_ask(sender, message, out)
-        elif isinstance(message, Everywhere):
+        if isinstance(message, Everywhere):
             if not message.soon:
                 self._unanswered.pop(sender, None)
-            for name in _names(message.numbers):
-                self._forget(sender, name)
+            for group, count in message.counts.items():
+                self._forget_up_to(sender, group, count)
+        elif isinstance(message, Ask):
+            self._on_ask(sender, message, out)
         elif isinstance(message, Offer):
             self._on_offer(sender, message, out)
         elif isinstance(message, Answer):
@@ -196,7 +260,8 @@ class SafeKeeping:
         return True
 
     def on_timer(self, out: Outbox) -> None:
-        """Ask origins that are there, and offer what those that are away cannot bring."""
+        """Ask origins that are there about what stays, and offer what those that are away cannot
+        bring."""
         self._tending = False
         self._pause *= 2
         if any(peer in self._up for peer in self._unanswered):
@@ -204,17 +269,22 @@ class SafeKeeping:
             self._pause = min(self._pause, longest)  # lost, or to be asked again
         self._unanswered = {}
         self._drop_what_nobody_needs()
-        for origin, kept in self._kept.items():
-            if not self.is_away(origin):
-                out.send(origin, Ask(_numbers(list(kept))))
-                self._unanswered[origin] = None
-                continue
-            for peer in self._up:
-                meant = [name for name, copy in kept.items() if peer in copy.may_lack]
-                if meant:
-                    out.send(peer, Offer(origin, _numbers(meant)))
-                    self._unanswered[peer] = None
+        for origin in self._shelves:
+            if self.is_away(origin):
+                self._offer(origin, out)
+            else:
+                self._ask(origin, out)
         self.tend(out)
+
+    def tell(self, out: Outbox) -> None:
+        """Say up to where own copies are everywhere."""
+        news = self._to_tell
+        self._to_tell = {}
+        self._told.update(news)
+        self._told_at = out.now
+        everywhere = Everywhere(news, True)
+        for peer in self._up:
+            out.send(peer, everywhere)
 
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
         """Somebody may have come back that lacks something, or knows something."""
@@ -248,12 +318,43 @@ class SafeKeeping:
         self._tending = False
         self.tend(out)
 
+    def _ask(self, origin: NodeId, out: Outbox) -> None:
+        """About the groups whose oldest copy stays; what comes and goes needs no question."""
+        oldest: Counts = {}
+        newest: Counts = {}
+        for group, shelf in self._shelves[origin].items():
+            if not shelf.copies:
+                continue
+            first = shelf.oldest()
+            if shelf.stays():
+                oldest[group] = first
+                newest[group] = max(shelf.copies)
+            else:
+                shelf.copies[first].stays = True
+                self._pause = 2 * self._first_pause  # longer than it takes to tell
+        if oldest:
+            out.send(origin, Ask(oldest, newest))
+            self._unanswered[origin] = None
+
     def _on_ask(self, sender: NodeId, ask: Ask, out: Outbox) -> None:
-        names = _names(ask.numbers)
-        everywhere = [name for name in names if self._is_everywhere(name[0], name[1])]
-        others = [name for name in names if name not in everywhere]
-        soon = any(self._is_on_its_way(name[0], name[1]) for name in others)
-        out.send(sender, Everywhere(_numbers(everywhere), soon))
+        counts: Counts = {}
+        soon = False
+        for group, newest in ask.newest.items():
+            counts[group] = count = self._everywhere_up_to(group, newest)
+            oldest = ask.oldest.get(group, newest)
+            soon = soon or (count < oldest and self._is_on_its_way(group, oldest))
+        out.send(sender, Everywhere(counts, soon))
+
+    def _offer(self, origin: NodeId, out: Outbox) -> None:
+        for peer in self._up:
+            meant: Numbers = {}
+            for group, shelf in self._shelves[origin].items():
+                numbers = [n for n, copy in shelf.copies.items() if peer in copy.may_lack]
+                if numbers:
+                    meant[group] = numbers
+            if meant:
+                out.send(peer, Offer(origin, meant))
+                self._unanswered[peer] = None
 
     def _on_offer(self, sender: NodeId, offer: Offer, out: Outbox) -> None:
         has: list[Name] = []
@@ -267,35 +368,69 @@ class SafeKeeping:
 
     def _on_answer(self, sender: NodeId, answer: Answer, out: Outbox) -> None:
         self._unanswered.pop(sender, None)
-        kept = self._kept.get(answer.origin, {})
+        origin = answer.origin
         for name in _names(answer.has):
-            if name in kept:
-                kept[name].may_lack.pop(sender, None)
-                if not kept[name].may_lack:
-                    self._forget(answer.origin, name)
+            copy = self._copy(origin, name)
+            if copy is not None:
+                copy.may_lack.pop(sender, None)
+                if not copy.may_lack:
+                    self._forget(origin, name)
         lacking = dict.fromkeys(_names(answer.lacks))
-        for name, copy in list(kept.items()):  # in the order they were kept: causes come first
-            if name in lacking:
+        for of, name, message in self.copies():  # of a group as they were kept: causes come first
+            if of == origin and name in lacking:
                 out.note("safe_keeping.handed_over", sender)
-                self._hand_over(sender, answer.origin, copy.message, out)
+                self._hand_over(sender, origin, message, out)
 
     def _drop_what_nobody_needs(self) -> None:
         if self._needs is None:
             return
-        for origin, name, message in list(self.copies()):
-            may_lack = self._kept[origin][name].may_lack
-            for node in list(may_lack):
-                if not self._needs(node, message):
-                    del may_lack[node]
-            if not may_lack:
-                self._forget(origin, name)
+        for origin, group, shelf in self._filled():
+            if not self.is_away(origin) and not shelf.stays():
+                continue
+            for number, copy in list(shelf.copies.items()):
+                for node in list(copy.may_lack):
+                    if not self._needs(node, copy.message):
+                        del copy.may_lack[node]
+                if not copy.may_lack:
+                    self._forget(origin, (group, number))
+
+    def _filled(self) -> list[tuple[NodeId, GroupId, Shelf]]:
+        """Shelves with something on them."""
+        return [
+            (origin, group, shelf)
+            for origin, shelves in self._shelves.items()
+            for group, shelf in shelves.items()
+            if shelf.copies
+        ]
+
+    def _copy(self, origin: NodeId, name: Name) -> Kept | None:
+        shelf = self._shelves.get(origin, {}).get(name[0])
+        return None if shelf is None else shelf.copies.get(name[1])
 
     def _forget(self, origin: NodeId, name: Name) -> None:
-        kept = self._kept.get(origin, {})
-        if kept.pop(name, None) is not None and self._forgot is not None:
-            self._forgot(origin, name)
-        if not kept:
-            self._kept.pop(origin, None)
+        if self._shelves[origin][name[0]].copies.pop(name[1], None) is not None:
+            self._kept -= 1
+            if self._forgot is not None:
+                self._forgot(origin, name)
+
+    def _forget_up_to(self, origin: NodeId, group: GroupId, count: int) -> None:
+        """Copies come almost in the order of their numbers. One that came too early keeps those
+        behind it until it goes itself."""
+        shelf = self._shelves.get(origin, {}).get(group)
+        if shelf is None:
+            return
+        shelf.everywhere = max(shelf.everywhere, count)  # others may still entrust us with it
+        gone: list[int] = []
+        for number in shelf.copies:
+            if number > count:
+                break
+            gone.append(number)
+        for number in gone:
+            del shelf.copies[number]
+        self._kept -= len(gone)
+        if self._forgot is not None:
+            for number in gone:
+                self._forgot(origin, (group, number))
 
 
 def _numbers(names: list[Name]) -> Numbers:

@@ -49,8 +49,8 @@ METRICS = {
     "recovery_mean_ms": ("mean time to catch up", ",.2f", " ms"),
     "recovery_max_ms": ("longest time to catch up", ",.2f", " ms"),
     "clock_entries_mean": ("vector entries per message", ",.1f", ""),
-    "compaction_degree": ("share of the vector sent", ".1%", ""),
-    "compaction_degree_max": ("largest share of the vector", ".1%", ""),
+    "compaction_degree": ("share of a whole vector sent", ".1%", ""),
+    "compaction_degree_max": ("largest share of a whole vector", ".1%", ""),
     "hops_mean": ("mean hops", ".2f", ""),
     "hops_max": ("most hops", ",.0f", ""),
 }

@@ -23,6 +23,7 @@ EVENT_COLUMNS = (
 Keys = Sequence[str]
 BY_RUN: Keys = ("run",)  # what metrics are told apart by, if nobody says more
 MEMBER_COLUMNS = "run int, group int, node int, from_pos long, to_pos long"
+SIZE_COLUMNS = "run int, nodes int"
 RUNS_IN_AN_EXPRESSION = 64  # more become a table: an expression of thousands would not compile
 
 
@@ -33,6 +34,8 @@ class Tables:
     events: Any
     members: Any
     """`run, group, node, from_pos, to_pos`."""
+    sizes: Any
+    """`run, nodes`: how many there are."""
 
     def of_kind(self, *kinds: str) -> Any:
         """The rows of some kinds."""
@@ -98,12 +101,18 @@ def read_tables(spark: Any, runs: Sequence[Path | RunAtHand]) -> Tables:
         by_folder = spark.createDataFrame(places, "folder string, run int")
         events = events.join(F.broadcast(by_folder), "folder")
     events = events.drop("folder").withColumn("second", F.floor(F.col("at_us") / 1e6))
+    small = [read_small_tables(run.folder) for run in here]
     members = [
         (place, *row.values())
-        for place, run in enumerate(here)
-        for row in read_small_tables(run.folder).members.to_pylist()
+        for place, of_run in enumerate(small)
+        for row in of_run.members.to_pylist()
     ]
-    return Tables(events, spark.createDataFrame(members, MEMBER_COLUMNS))
+    sizes = [(place, of_run.nodes.num_rows) for place, of_run in enumerate(small)]
+    return Tables(
+        events,
+        spark.createDataFrame(members, MEMBER_COLUMNS),
+        spark.createDataFrame(sizes, SIZE_COLUMNS),
+    )
 
 
 def violations_table(spark: Any, findings: dict[str, list[Finding]]) -> Any:

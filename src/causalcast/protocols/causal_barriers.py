@@ -41,7 +41,7 @@ from causalcast.parts.addressed_multicast import AddressedMulticast, Published
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.waiting_room import Lack
 
-ANY_GROUP = GroupId(0)  # groups do not matter: a number is name enough
+EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
 Barrier = dict[NodeId, int]  # sender -> number of the last message that must come before
 
 
@@ -111,7 +111,10 @@ class CausalBarriers(AddressedMulticast):
 
     def name_of(self, message: Message) -> Name:
         assert isinstance(message, Barred)
-        return ANY_GROUP, message.number
+        # The number is name enough. With the group, who stays away from one holds up one alone.
+        content = message.content
+        group = content.publication.group if isinstance(content, Published) else EVERYBODY
+        return group, message.number
 
     def is_old(self, sender: NodeId, name: Name) -> bool:
         return self.delivered.get(sender, 0) >= name[1]

@@ -1,12 +1,14 @@
 """Copies are kept until they are everywhere, and brought where their origin cannot."""
 
 from causalcast.core import NodeId, Outbox, Send
-from causalcast.core.effects import StartTimer
+from causalcast.core.effects import CancelTimer, StartTimer
 from causalcast.core.ids import GroupId
 from causalcast.core.message import Message
 from causalcast.parts.member_lists import Left
 from causalcast.parts.safe_keeping import (
     MOST_PATIENCE,
+    TELL,
+    TELL_AT_ONCE,
     Answer,
     Ask,
     Everywhere,
@@ -30,7 +32,7 @@ class Keeper:
         self.mine: dict[int, bool] = {}  # own copies that are not everywhere: on their way?
         self.safe = SafeKeeping(
             PAUSE,
-            lambda _, number: number not in self.mine,
+            lambda _, number: min([number, *(first - 1 for first in self.mine)]),
             lambda _, number: self.mine[number],
             lambda _, __, number: number in self.lacking,
             lambda peer, origin, message, _: self.handed.append((peer, origin, message)),
@@ -58,18 +60,90 @@ class Keeper:
         return self.said()
 
 
-def test_an_origin_that_is_there_is_asked_and_believed() -> None:
+def test_an_origin_that_says_nothing_is_asked_and_believed() -> None:
     keeper = Keeper()
-    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: [1, 2]})))]
-    keeper.hears(ORIGIN, Everywhere({GROUP: [1]}, False))
-    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: [2]})))]
-    keeper.hears(ORIGIN, Everywhere({GROUP: [2]}, False))
+    assert keeper.waits() == []  # it will tell
+    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 1}, {GROUP: 2})))]
+    keeper.hears(ORIGIN, Everywhere({GROUP: 1}, False))
+    assert keeper.waits() == []
+    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 2}, {GROUP: 2})))]
+    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, False))
     assert keeper.safe.size() == 0 and keeper.waits() == []
+
+
+def test_nobody_is_asked_about_what_comes_and_goes() -> None:
+    keeper = Keeper()
+    for number in range(3, 50):
+        assert keeper.waits() == []
+        keeper.hears(ORIGIN, Everywhere({GROUP: number - 2}, True))
+        keeper.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
+    assert keeper.safe.size() == 2
+
+
+def test_a_copy_that_came_too_early_goes_in_the_end() -> None:
+    keeper = Keeper()
+    for number in (5, 4, 3):
+        keeper.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
+    keeper.hears(ORIGIN, Everywhere({GROUP: 4}, True))
+    assert keeper.safe.has(ORIGIN, (GROUP, 5))
+    assert not keeper.waits()
+    assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 5}, {GROUP: 5})))]
+    keeper.hears(ORIGIN, Everywhere({GROUP: 5}, True))
+    assert keeper.safe.size() == 0
+
+
+def test_groups_are_forgotten_one_by_one() -> None:
+    keeper = Keeper()
+    other = GroupId(8)
+    keeper.safe.keep(ORIGIN, (other, 1), COPY, [ONE])
+    keeper.hears(ORIGIN, Everywhere({GROUP: 9}, True))
+    assert [name for _, name, _ in keeper.safe.copies()] == [(other, 1)]
+
+
+def test_it_tells_at_once_then_after_a_pause_or_when_it_is_much() -> None:
+    keeper = Keeper()
+    keeper.said()
+
+    def arrives(number: int, at: int) -> list[tuple[NodeId, str]]:
+        keeper.out.now = at
+        keeper.safe.got_everywhere(GROUP, number, keeper.out)
+        return keeper.said()
+
+    def to_all(number: int) -> list[tuple[NodeId, str]]:
+        told = repr(Everywhere({GROUP: number}, True))
+        return [(peer, told) for peer in (ORIGIN, ONE, OTHER)]
+
+    assert arrives(1, 500) == to_all(1)
+    keeper.out.now = 510
+    keeper.safe.got_everywhere(GROUP, 2, keeper.out)
+    timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
+    assert timers == [(TELL, PAUSE - 10)] and keeper.said() == []
+    for number in (3, TELL_AT_ONCE, TELL_AT_ONCE, 4):
+        keeper.safe.got_everywhere(GROUP, number, keeper.out)
+        assert not keeper.out.effects  # the timer runs
+    keeper.out.now = 600
+    keeper.safe.tell(keeper.out)
+    assert keeper.said() == to_all(TELL_AT_ONCE)
+    assert arrives(TELL_AT_ONCE, 900) == []  # nothing new
+    assert arrives(TELL_AT_ONCE + 1, 900) == to_all(TELL_AT_ONCE + 1)
+    assert arrives(2 * TELL_AT_ONCE, 901) == []
+    keeper.safe.got_everywhere(GROUP, 2 * TELL_AT_ONCE + 1, keeper.out)
+    assert any(isinstance(effect, CancelTimer) for effect in keeper.out.effects)
+    assert keeper.said() == to_all(2 * TELL_AT_ONCE + 1)
+
+
+def test_what_is_everywhere_is_not_kept_again() -> None:
+    keeper = Keeper()
+    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, True))
+    assert not keeper.safe.keep(ORIGIN, (GROUP, 2), COPY, [ONE])
+    assert keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])
+    assert not keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])  # it is kept already
+    assert keeper.safe.size() == 1
 
 
 def test_nobody_else_is_believed() -> None:
     keeper = Keeper()
-    keeper.hears(ONE, Everywhere({GROUP: [1, 2]}, False))
+    keeper.hears(ONE, Everywhere({GROUP: 2}, False))
     assert keeper.safe.size() == 2
 
 
@@ -91,16 +165,20 @@ def test_a_suspicion_is_enough_and_ends() -> None:
     keeper.safe.on_suspect(ORIGIN, keeper.out)
     assert [to for to, _ in keeper.waits()] == [ONE, OTHER]
     keeper.safe.on_trust(ORIGIN, keeper.out)
+    assert keeper.waits() == []
     assert [to for to, _ in keeper.waits()] == [ORIGIN]
 
 
 def test_it_answers_for_its_own_copies_and_says_what_it_lacks() -> None:
     keeper = Keeper()
     keeper.mine = {5: True, 6: False}
-    answer = keeper.hears(ONE, Ask({GROUP: [4, 5, 6]}))
-    assert answer == [(ONE, repr(Everywhere({GROUP: [4]}, True)))]
-    answer = keeper.hears(ONE, Ask({GROUP: [6]}))
-    assert answer == [(ONE, repr(Everywhere({}, False)))]
+    answer = keeper.hears(ONE, Ask({GROUP: 4}, {GROUP: 6}))
+    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, False)))]
+    answer = keeper.hears(ONE, Ask({GROUP: 5}, {GROUP: 6}))
+    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, True)))]
+    keeper.mine = {6: False}
+    answer = keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 6}))
+    assert answer == [(ONE, repr(Everywhere({GROUP: 5}, False)))]
     keeper.lacking = [9]
     answer = keeper.hears(ONE, Offer(OTHER, {GROUP: [8, 9]}))
     assert answer == [(ONE, repr(Answer(OTHER, {GROUP: [8]}, {GROUP: [9]})))]
@@ -110,6 +188,7 @@ def test_asking_ends_while_somebody_is_away_and_begins_again() -> None:
     keeper = Keeper()
     keeper.safe.on_neighbour_down(OTHER, keeper.out)
     asked = 0
+    assert keeper.waits() == []
     while keeper.waits() and keeper.safe._tending:
         keeper.hears(ORIGIN, Everywhere({}, False))
         asked += 1
@@ -122,5 +201,6 @@ def test_asking_ends_while_somebody_is_away_and_begins_again() -> None:
 
 def test_a_question_that_got_lost_is_asked_again_for_ever() -> None:
     keeper = Keeper()
+    assert keeper.waits() == []
     for _ in range(3 * MOST_PATIENCE):
         assert keeper.waits() and keeper.safe._tending

@@ -24,15 +24,16 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
 
-# Simulations share nothing and run side by side, file by file; real nodes, Spark and commands
-# one after the other.
-SIDE_BY_SIDE = tests/conformance tests/mutants tests/papers tests/simulation tests/tidy \
-	tests/transcripts tests/unit tests/fuzz
-ONE_BY_ONE = tests/cli tests/docs tests/integration tests/spark
+# Tests run side by side, and who has nothing to do takes some of what the other has left; so those
+# that take long come first. Simulations take all of a core. Real nodes and commands wait for one
+# another, so they come apart: beside a simulation they would wait longer.
+SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
+	tests/transcripts tests/tidy
+REAL = tests/spark tests/docs tests/integration tests/cli
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest $(ONE_BY_ONE)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(SIMULATED)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(REAL)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto

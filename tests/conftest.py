@@ -1,4 +1,4 @@
-"""One Spark session for the whole test run: starting it costs more than most tests."""
+"""One Spark session for all tests of a worker: starting it costs more than most tests."""
 
 from typing import Any
 

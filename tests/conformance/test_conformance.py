@@ -1,4 +1,8 @@
-"""Every registered protocol keeps every promise of its SPEC, and the faults it meets do happen."""
+"""Every registered protocol keeps every promise of its SPEC, and the faults it meets do happen.
+
+A random schedule takes ten times as long as one of the adversary. All planted bugs that take more
+than 64 seeds are noticed by the adversary alone (docs/mutants.md), so it has more of them.
+"""
 
 import os
 from typing import Any
@@ -6,12 +10,16 @@ from typing import Any
 import pytest
 
 from causalcast.registry import find_protocol, protocol_names
-from causalcast.swarm.campaign import Plan, run_campaign
+from causalcast.swarm.campaign import ENOUGH_SEEDS, Plan, run_campaign
 from causalcast.testing.conformance import Conformance
 
-SEEDS = 1000
 # Where tests run side by side, each keeps to one core.
 PROCESSES = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
+
+
+def seeds_with(adversary: int, random: int) -> list[int]:
+    """So many seeds of the adversary, which are odd, and so many random ones."""
+    return sorted([*range(1, 2 * adversary, 2), *range(0, 2 * random, 2)])
 
 
 @pytest.mark.parametrize("protocol", protocol_names())
@@ -23,19 +31,19 @@ def test_spec_and_messages(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", protocol_names())
 def test_the_same_seed_leaves_the_same_trace(protocol: str) -> None:
-    Conformance(protocol).check_determinism(range(20))
+    Conformance(protocol).check_determinism(range(10))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", protocol_names())
-def test_promises_hold_on_a_thousand_schedules_and_the_faults_fire(protocol: str) -> None:
-    """Half of them random, half by the adversary; all promises, invariants, and rest."""
+def test_promises_hold_on_hundreds_of_schedules_and_the_faults_fire(protocol: str) -> None:
+    """All promises, invariants, and rest."""
     causal = "causal_order" in find_protocol(protocol).guarantees
-    seeds = SEEDS if causal else SEEDS // 2
-    found = run_campaign(Plan(protocol), range(seeds), PROCESSES)
-    assert found.seeds == seeds
+    seeds = seeds_with(adversary=500 if causal else 250, random=250)
+    found = run_campaign(Plan(protocol), seeds, PROCESSES)
+    assert found.seeds == len(seeds) >= ENOUGH_SEEDS
     assert not found.failures, found.failures[0]
-    assert not found.never_fired(), f"never happened in {seeds} seeds"
+    assert not found.never_fired(), f"never happened in {len(seeds)} seeds"
 
 
 # Links that break are what it cannot live with (figure 3.2 of the CPTCast thesis).
@@ -52,7 +60,7 @@ def test_order_and_integrity_hold_beyond_the_promise(protocol: str) -> None:
 
 @pytest.mark.slow
 def test_where_links_break_naive_causal_broadcast_breaks_too() -> None:
-    found = run_campaign(Plan(STATIC_ONLY, beyond=True), range(200), os.cpu_count() or 1)
+    found = run_campaign(Plan(STATIC_ONLY, beyond=True), range(200), PROCESSES)
     broken = {failure.property for failure in found.failures}
     assert broken & {"no_duplication", "causal_order", "fifo_order"}
 
@@ -81,7 +89,7 @@ VARIANTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "options"), VARIANTS, ids=str)
 def test_variants_keep_the_promises_too(protocol: str, options: dict[str, Any]) -> None:
-    found = run_campaign(Plan(protocol, options), range(300), os.cpu_count() or 1)
+    found = run_campaign(Plan(protocol, options), seeds_with(150, 75), PROCESSES)
     assert not found.failures, found.failures[0]
 
 
@@ -97,7 +105,7 @@ ZONES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", ZONES, ids=str)
 def test_zones_of_all_kinds_keep_the_promises_too(options: dict[str, Any]) -> None:
     plan = Plan("causal_separators", options, overlay="mesh")
-    found = run_campaign(plan, range(150), PROCESSES)
+    found = run_campaign(plan, seeds_with(75, 40), PROCESSES)
     assert not found.failures, found.failures[0]
 
 
@@ -121,7 +129,7 @@ def test_a_small_window_only_slows_down() -> None:
     "options", [{"f": 2}, {"f": 3}, {"headers": "dense"}, {"window": 2}], ids=str
 )
 def test_locamu_with_other_options(options: dict[str, object]) -> None:
-    found = run_campaign(Plan("locamu", options), range(150), PROCESSES)
+    found = run_campaign(Plan("locamu", options), seeds_with(75, 40), PROCESSES)
     assert not found.failures, found.failures[0]
     assert found.fired["note.locamu.jump"] > 0
 

@@ -1,6 +1,8 @@
 """Real nodes on loopback for tests, in this process, and a small checker of what they delivered."""
 
 import asyncio
+import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,15 +17,23 @@ from causalcast.trace.run_folder import Run
 PATIENCE = 20.0  # seconds; everything here takes milliseconds unless something is wrong
 
 
+# Below those that local clusters take, and those that the kernel gives to outgoing connections:
+# tests run side by side, and nobody takes the port of a node that is down for a moment.
+PORTS = range(10_000, 20_000)
+_chance = random.Random()  # of its own: a test that sows `random` must not draw what others drew
+
+
 def free_ports(count: int) -> list[int]:
     """Ports that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    found: list[int] = []
+    with contextlib.ExitStack() as opened:
+        for port in _chance.sample(PORTS, len(PORTS)):
+            if len(found) == count:
+                break
+            with contextlib.suppress(OSError):
+                opened.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(port)
+    return found
 
 
 class Neighbourhood:

@@ -1,5 +1,6 @@
 """The compiled package, built once for all tests that compare it with the interpreted one."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -19,7 +20,18 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     headers = Path(sysconfig.get_path("include"), "Python.h")
     if compiler is None or not headers.exists():
         pytest.skip("there is no C compiler or no Python.h: compiled code is not tested here")
-    folder = tmp_path_factory.mktemp("compiled")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # all workers share it
+    with (folder / "compiled.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "compiled").exists():
+            _build(folder / "building")
+            (folder / "building" / "lib").rename(folder / "compiled")
+    return folder / "compiled"
+
+
+def _build(folder: Path) -> None:
     command = ["setup.py", "--quiet", "build"]
     command += ["--build-base", str(folder / "base"), "--build-lib", str(folder / "lib")]
     done = subprocess.run(
@@ -32,4 +44,3 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return folder / "lib"

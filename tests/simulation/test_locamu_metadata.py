@@ -37,7 +37,8 @@ def test_most_headers_say_little(benchmark: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_on_511_nodes_too(benchmark: ModuleType) -> None:
-    found = benchmark.measure(511, 1, 10, 1, "compressed")
+def test_on_255_nodes_too(benchmark: ModuleType) -> None:
+    """The benchmark does it for 511, which takes four times as long."""
+    found = benchmark.measure(255, 1, 10, 1, "compressed")
     assert found["copy_bytes_average"] <= 36
     assert found["control_bytes_per_delivery"] <= 16

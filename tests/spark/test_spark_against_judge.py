@@ -1,4 +1,4 @@
-"""The Spark pipeline and the judge agree on ten thousand random runs, checked in one job.
+"""The Spark pipeline and the judge agree on four thousand random runs, checked in one job.
 
 Writing and judging are spread over the same session; a run is made again from its seed.
 """
@@ -13,7 +13,7 @@ from causalcast.pipeline.spark_job import check_runs, spread
 from causalcast.testing.many_random_runs import compare, write_runs
 from causalcast.trace.schema import GUARANTEES
 
-RUNS = 10_000
+RUNS = 4_000
 FIRST = 10_000
 SHARE = 250
 

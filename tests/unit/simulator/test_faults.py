@@ -1,9 +1,11 @@
 """Every kind of fault fires, is counted, and does what it says."""
 
+import random
+
 import pytest
 
-from causalcast.core import NodeId
-from causalcast.simulator.faults import KINDS
+from causalcast.core.ids import NodeId
+from causalcast.simulator.faults import KINDS, random_crashes
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.testing import Cluster
@@ -214,3 +216,16 @@ def test_a_protocol_that_keeps_nothing_is_reborn_under_a_new_id() -> None:
 
 def test_faults_at_nodes_that_are_down_are_skipped_and_counted() -> None:
     assert run_with("crash", "crash").result().header.faults["fault_skipped"] == 1
+
+
+def test_random_crashes_never_take_away_more_at_once_than_is_allowed() -> None:
+    rng = random.Random(1)
+    most = 0
+    for _ in range(50):
+        faults = random_crashes(8, (20, 200), 6, 1000, lambda away: len(away) <= 2, rng)
+        down: set[NodeId] = set()
+        for fault in sorted(faults, key=lambda fault: (fault.at_us, fault.kind == "recover")):
+            (down.add if fault.kind == "crash" else down.remove)(fault.node)
+            most = max(most, len(down))
+        assert down == set()
+    assert most == 2

@@ -66,6 +66,24 @@ def test_what_only_moves_the_dice_is_left_out_with_other_dice() -> None:
     assert try_scenario(Scenario(shrunk.text, "again"), ("causal_order",)).problems
 
 
+def test_what_is_left_breaks_the_same_property_and_not_just_any() -> None:
+    """Without the cut, causal order is broken all the same; but agreement is not."""
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("overlay", {"kind": "edges", "nodes": 3, "edges": [[0, 1], [1, 2], [0, 2]]}),
+        ("network", {"latency_ms": {"kind": "exponential", "mean": 30}, "fifo": False}),
+        ("groups", {"all": "*"}),
+        ("[fault]", {"at_ms": 100, "kind": "partition", "sides": [[0], [1, 2]]}),
+    ]
+    for number in range(12):
+        tables.append(("[publish]", {"at_ms": 10 * number, "node": number % 3, "group": "all"}))
+    both = ("causal_order", "agreement")
+    text = toml_text({"protocol": "naive_flood", "until_ms": 200, "seed": 1}, tables)
+    assert try_scenario(Scenario(text, "both"), both).broken() == set(both)
+    shrunk = Shrinker("agreement", both, "naive_flood").shrink(text)
+    assert shrunk is not None and shrunk.trial.broken() == {"agreement"}
+    assert shrunk.events == 2, "the cut, and a publication that does not get across"
+
+
 def test_a_node_is_left_out_everywhere() -> None:
     data = tomllib.loads(
         """

@@ -19,7 +19,7 @@ from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec
-from causalcast.wire.framing import LENGTH_BYTES, MOST_TOGETHER, frame, frame_all
+from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER, frame, frame_all
 from causalcast.wire.runs import in_runs, one_by_one
 
 CODEC = Codec([[], [], SPEC.messages])
@@ -271,7 +271,11 @@ def test_a_shared_frame_that_is_too_large_is_refused() -> None:
     data = codec.encode_run([*a_run(2, {})])
     fits = (MOST_TOGETHER - 5) // len(data)
     assert codec.decode_all([together(*[data] * fits)])[1] is None
-    assert isinstance(codec.decode_all([together(*[data] * (fits + 1))])[1], WireError)
+    # By hand: whoever keeps to the rules sends two frames.
+    head = bytes([MANY]) + (fits + 1).to_bytes(4, "big")
+    found, error = codec.decode_all([memoryview(head + data * (fits + 1))])
+    assert found == [] and isinstance(error, WireError)
+    assert "bytes of messages in one frame" in str(error)
 
 
 def test_a_frame_of_frames_is_refused() -> None:

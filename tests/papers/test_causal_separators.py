@@ -251,3 +251,15 @@ def test_a_chosen_tree_of_zones_on_links_that_would_allow_a_cycle() -> None:
     publish = [{"node": list(range(6)), "count": 3, "interval_ms": 7}]
     run = run_of(ring, {"zones": "0-1; 2-3; 4-5", "joints": "0-1 1-2"}, publish, nodes=6)
     all_is_well(run)
+
+
+def test_what_crossed_is_forgotten_while_more_is_coming() -> None:
+    """Servers tell what they have every 10 ms, not when nothing has come for 10 ms."""
+    edges = [[a, b] for a in range(8) for b in range(a + 1, 8)]
+    publish = [{"node": [2, 7], "count": 200, "interval_ms": 4}]
+    run = run_of(edges, {"zones": "0-3; 4-7"}, publish)
+    all_is_well(run)
+    sizes = [
+        row["value"] for row in rows_of(run, "note") if row["note"] == "state" and row["node"] == 0
+    ]
+    assert max(sizes) < 100  # of 400 that crossed

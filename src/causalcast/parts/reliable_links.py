@@ -121,6 +121,7 @@ class Direction:
         self.sent = 0  # parcels so far
         self.acknowledged = 0
         self.under_way = 0  # the highest number that was sent on this link
+        self.watched = 0  # if it is not acknowledged when the timer runs out, all is repeated
         self.kept: dict[int, Message] = {}  # not acknowledged; what lacks was given up
         self.taken = 0
         self.early: dict[int, Message] = {}  # came before an earlier one
@@ -203,12 +204,12 @@ class ReliableLinks:
         assert name == REPEAT
         if not direction.heard:
             out.send(peer, Got(direction.taken, True))
-        elif direction.is_owed():
+        elif direction.acknowledged < direction.watched:
             out.note("reliable_links.repeated", peer)
             direction.under_way = direction.acknowledged
             self._send_waiting(peer, direction, out)
         if direction.is_owed() or not direction.heard:
-            out.start_timer(REPEAT, self.repeat_after, peer)
+            self._watch(peer, direction, out)
 
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
         """Tell what came from there so far, and expect the same."""
@@ -218,7 +219,7 @@ class ReliableLinks:
             direction.heard = False
             direction.owes = False
             out.send(peer, Got(direction.taken, True))
-            out.start_timer(REPEAT, self.repeat_after, peer)
+            self._watch(peer, direction, out)
 
     def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
         """Send nothing more for now."""
@@ -299,7 +300,7 @@ class ReliableLinks:
             direction.under_way = direction.acknowledged
             if direction.is_owed():
                 out.note("reliable_links.resumed", peer)
-                out.start_timer(REPEAT, self.repeat_after, peer)
+                self._watch(peer, direction, out)
         self._send_waiting(peer, direction, out)
 
     def _send_waiting(self, peer: NodeId, direction: Direction, out: Outbox) -> None:
@@ -307,11 +308,16 @@ class ReliableLinks:
         if not direction.up or not direction.heard:
             return
         if direction.under_way == direction.acknowledged and direction.is_owed():
-            out.start_timer(REPEAT, self.repeat_after, peer)
+            self._watch(peer, direction, out)
         last = min(direction.sent, direction.acknowledged + self.window)
         for number in range(max(direction.under_way, direction.acknowledged) + 1, last + 1):
             out.send(peer, Parcel(number, direction.kept.get(number, NOTHING)))
             direction.under_way = number
+
+    def _watch(self, peer: NodeId, direction: Direction, out: Outbox) -> None:
+        """Look in a while whether what is the oldest now has arrived."""
+        direction.watched = direction.acknowledged + 1
+        out.start_timer(REPEAT, self.repeat_after, peer)
 
     def _acknowledge_later(self, peer: NodeId, direction: Direction, out: Outbox) -> None:
         if not direction.owes:

@@ -167,6 +167,8 @@ class ZoneKnowledge:
 
         To a zone that is being parted things are brought until its nodes have left their groups.
         """
+        if all(known.level == OPEN for known in self.joints):
+            return ""
         parting = self.parting()
         for zone in self.group_zones.get(group, {}):
             for joint in self.map.way(self.home, zone):

@@ -63,7 +63,8 @@ from causalcast.parts.zone_crossing import (
     Opening,
     ZoneCrossing,
 )
-from causalcast.parts.zone_knowledge import JOINING, SHUT, WORDS, ZoneKnowledge
+from causalcast.parts.zone_joining import ZoneJoining, news_in
+from causalcast.parts.zone_knowledge import ZoneKnowledge
 from causalcast.parts.zone_map import (
     DAISY,
     PAIRS,
@@ -76,21 +77,12 @@ from causalcast.parts.zone_map import (
     pieces,
 )
 from causalcast.parts.zone_news import (
-    CLOSED,
-    CUT,
-    DONE,
-    DROPPED,
-    JOIN,
-    PART,
-    READY,
     News,
-    unpacked_news,
 )
 from causalcast.parts.zone_unit import JOINED, NEWS, NOWHERE, PUBLICATION, Unit, unpacked
 
 TELL = "causal_separators.tell"
 SETTLE = "causal_separators.settle"
-ORDERS = ("join", "part", "drop")
 
 
 class Entered(Message):
@@ -123,32 +115,34 @@ class Standing(Message):
         self.seen = seen
 
 
-class CausalSeparators(Multicast):
+class CausalSeparators(ZoneJoining):
     """The zones a node is in, the joints it serves at, and what was delivered."""
 
     def __init__(self, setup: Setup, zone_map: ZoneMap) -> None:
-        self.me = setup.me
-        self.home = zone_map.home[setup.me]
+        crossings = _crossings(setup, zone_map)
+        servers = [peer for c in crossings for peer in [*c.partners, *c.servers]]
+        super().__init__(
+            setup.me,
+            ZoneKnowledge(zone_map, zone_map.home[setup.me], setup.groups),
+            crossings,
+            ReliableLinks(setup, list(dict.fromkeys(servers))),
+            [
+                GroupId(number)
+                for number in range(len(setup.groups.names))
+                if setup.me in setup.groups.members_of(GroupId(number))
+            ],
+        )
         self._home_of = zone_map.home
         self.zones = {
             number: _hosted(setup, zone_map, number) for number in zone_map.zones_of(setup.me)
         }
-        self.crossings = _crossings(setup, zone_map)
-        partners = [peer for c in self.crossings for peer in [*c.partners, *c.servers]]
-        self.links = ReliableLinks(setup, list(dict.fromkeys(partners)))
         self.tell_after = setup.number("acknowledge_after")
         self.settle_after = setup.number("repeat_after")
+        self.tells_soon = False  # what was delivered, to servers at the other side
         self.linked: dict[NodeId, None] = {}
         self.suspected: dict[NodeId, None] = {}
         self.units = 0  # that began here
         self.others = 0  # of these: not publications
-        self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
-        self.knowledge = ZoneKnowledge(zone_map, self.home, setup.groups)
-        self.groups = dict.fromkeys(
-            GroupId(number)
-            for number in range(len(setup.groups.names))
-            if setup.me in setup.groups.members_of(GroupId(number))
-        )
 
     # What the application does
 
@@ -169,11 +163,6 @@ class CausalSeparators(Multicast):
         out.persist(Belongs([*self.groups]))
         self._attend(out)
 
-    def refusal(self, group: GroupId, joining: bool) -> str:
-        if joining and self.knowledge.parting():
-            return "its zone is being parted, and whoever is in a group would keep it"
-        return self.knowledge.refusal(group)
-
     def _begin(self, unit: Unit, out: Outbox) -> None:
         self._bring_in(self.zones[self.home], unit, out)
 
@@ -184,6 +173,9 @@ class CausalSeparators(Multicast):
         last = message_id(self.me, self.units - self.others)
         carried = Publication(last, group, body)
         self._begin(Unit(self.me, self.units + 1, NOWHERE, local, kind, carried), out)
+
+    def _tell(self, news: News, local: bool, out: Outbox) -> None:
+        self._begin_other(NEWS, local, GroupId(0), news.packed(), out)
 
     # Zones
 
@@ -264,24 +256,13 @@ class CausalSeparators(Multicast):
                 opened = self._let_leave(crossing, unit)
                 self._send(crossing, 0 if opened else crossing.places, out)
 
-    def _let_leave(self, crossing: ZoneCrossing, unit: Unit) -> bool:
-        """A unit is to cross; true if it is the cut with which crossing begins."""
-        news = _news_in(unit)
-        if news is not None and news.what == CUT and news.side == crossing.here:
-            awaited = crossing.phase == zone_crossing.KEEPING
-            if awaited and (news.joint, news.epoch) == (crossing.number, crossing.epoch):
-                crossing.open(unit, news.counts)
-                return True
-        crossing.leave(unit)
-        return False
-
     def _count(self, zone: int, unit: Unit) -> None:
         """A unit is delivered here, now or before a restart."""
         self.seen[unit.origin] = unit.number
         if unit.kind == JOINED and unit.origin in self._home_of:
             zones = self.knowledge.group_zones.setdefault(unit.publication.group, {})
             zones[self._home_of[unit.origin]] = None
-        news = _news_in(unit)
+        news = news_in(unit)
         if news is not None:
             self._hear(unit.origin, news)
         if unit.origin == self.me:
@@ -293,131 +274,6 @@ class CausalSeparators(Multicast):
 
     def _was_seen(self, unit: Unit) -> bool:
         return unit.number <= self.seen.get(unit.origin, 0)
-
-    # Joints that open and close
-
-    def objection_to(self, order: str) -> str:
-        verb, joint, complaint = self._understand(order)
-        if joint is None:
-            return complaint
-        one, other = self.knowledge.map.joints[joint].zones
-        known, far = self.knowledge.joints[joint], self.knowledge.map.far_side(joint)
-        if self.home not in (one, other) or (verb == "part" and self.home != far):
-            zones = [far] if verb == "part" else [one, other]
-            nodes = [str(node) for z in zones for node in self.knowledge.map.zones[z].members]
-            return f"say it to one of the nodes {', '.join(nodes)}"
-        fits = {"join": known.level == SHUT, "drop": known.level != SHUT}
-        if not fits.get(verb, known.level == zone_knowledge.OPEN):
-            return f"the joint of zones {one} and {other} is {WORDS[known.level]}"
-        return ""
-
-    def on_order(self, order: str, out: Outbox) -> None:
-        verb, joint, _ = self._understand(order)
-        assert joint is not None
-        epoch = self.knowledge.joints[joint].epoch
-        if verb == "join":
-            self._tell(News(JOIN, joint, epoch + 1), True, out)
-        else:
-            self._tell(News(PART if verb == "part" else DROPPED, joint, epoch), False, out)
-        self._attend(out)
-
-    def _understand(self, order: str) -> tuple[str, int | None, str]:
-        """The verb and the joint it is about; without a joint, why not."""
-        words = order.split()
-        if len(words) != 3 or words[0] not in ORDERS or not all(w.isdigit() for w in words[1:]):
-            return "", None, f"{order!r} is none of 'join 0 1', 'part 0 1', 'drop 0 1'"
-        joint = self.knowledge.map.joint_of((int(words[1]), int(words[2])))
-        if joint is None:
-            return "", None, f"the plan has no joint of zones {words[1]} and {words[2]}"
-        if len(self.zones) > 1 or self.knowledge.map.is_daisy:
-            return "", None, "the zones of a daisy share nodes, and cannot be parted"
-        return words[0], joint, ""
-
-    def losses_by(self, order: str) -> list[str]:
-        verb, joint, _ = self._understand(order)
-        if verb != "drop" or joint is None:
-            return []
-        zones = ", ".join(str(zone) for zone in self.knowledge.behind(joint))
-        found = [f"nodes of zone {zones} miss what is published until they join groups again"]
-        for crossing in self.crossings:
-            if crossing.number == joint and crossing.kept:
-                many = len(crossing.kept)
-                found.append(f"{many} publications that servers of zone {crossing.there} may lack")
-        return found
-
-    def _tell(self, news: News, local: bool, out: Outbox) -> None:
-        self._begin_other(NEWS, local, GroupId(0), news.packed(), out)
-
-    def _hear(self, origin: NodeId, news: News) -> None:
-        self.knowledge.hear(origin, news)
-        for crossing in self.crossings:
-            if (crossing.number, crossing.epoch) == (news.joint, news.epoch):
-                if news.what == CLOSED and crossing.here == self._far_side(crossing):
-                    crossing.sealed = True  # whoever closed had heard of all that they are done
-                elif news.what == DROPPED:
-                    crossing.dropped = True
-
-    def _far_side(self, crossing: ZoneCrossing) -> int:
-        return self.knowledge.map.far_side(crossing.number)
-
-    def _attend(self, out: Outbox) -> None:
-        """Do what is due about joints, now that everything delivered is counted."""
-        for joint in self.knowledge.parting():
-            known = self.knowledge.joints[joint]
-            if not self.groups and self.me not in known.done:
-                self._tell(News(DONE, joint, known.epoch), False, out)
-        for crossing in self.crossings:
-            self._seal(crossing)
-            if crossing.dropped and crossing.phase != zone_crossing.CLOSED:
-                self._drop(crossing, out)
-            elif crossing.is_emptied():
-                self._close(crossing, out)
-            known = self.knowledge.joints[crossing.number]
-            is_news = known.epoch > crossing.epoch and known.level != SHUT
-            if is_news and crossing.phase == zone_crossing.CLOSED:
-                self._prepare(crossing, known.epoch, out)
-            self._cut_if_all_are_ready(crossing, out)
-
-    def _seal(self, crossing: ZoneCrossing) -> None:
-        known = self.knowledge.joints[crossing.number]
-        parting = crossing.epoch == known.epoch and known.level == zone_knowledge.PARTING
-        if parting and crossing.here == self._far_side(crossing):
-            crossing.sealed = crossing.sealed or not self.knowledge.awaited(crossing.number)
-
-    def _drop(self, crossing: ZoneCrossing, out: Outbox) -> None:
-        """Close at once, and tell everybody who does not know."""
-        out.note("causal_separators.dropped", crossing.there)
-        self.links.give_up(crossing.partners, out)
-        out.persist(crossing.close())
-        self.links.send(crossing.partners, Closing(crossing.epoch, True), out)
-        self._tell_if_news(DROPPED, crossing, out)
-
-    def _close(self, crossing: ZoneCrossing, out: Outbox) -> None:
-        """All that had to cross has."""
-        out.note("causal_separators.parted", crossing.there)
-        out.persist(crossing.close())
-        self.links.send(crossing.partners, Closing(crossing.epoch, False), out)
-        self._tell_if_news(CLOSED, crossing, out)
-
-    def _tell_if_news(self, what: int, crossing: ZoneCrossing, out: Outbox) -> None:
-        known = self.knowledge.joints[crossing.number]
-        if (known.epoch, known.level) < (crossing.epoch, SHUT):
-            self._tell(News(what, crossing.number, crossing.epoch), False, out)
-
-    def _prepare(self, crossing: ZoneCrossing, epoch: int, out: Outbox) -> None:
-        """Keep what is to cross, and say so in this zone and over there."""
-        out.note("causal_separators.joining", crossing.there)
-        out.persist(crossing.begin(epoch))
-        self.links.send(crossing.partners, Opening(epoch), out)
-        self._tell(News(READY, crossing.number, epoch), True, out)
-
-    def _cut_if_all_are_ready(self, crossing: ZoneCrossing, out: Outbox) -> None:
-        known = self.knowledge.joints[crossing.number]
-        if crossing.phase != zone_crossing.KEEPING or crossing.epoch != known.epoch:
-            return
-        if self.me == crossing.servers[-1] and all(s in known.ready for s in crossing.servers):
-            news = self.knowledge.cut(crossing.number, crossing.here, dict(self.seen))
-            self._tell(news, False, out)
 
     # Joints
 
@@ -480,23 +336,6 @@ class CausalSeparators(Multicast):
             self._bring_in_what_waited(out)
             self._tell_if_held(crossing, sender, content, out)
 
-    def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
-        """A server at the other side opened or closed."""
-        if isinstance(turn, Closing):
-            crossing.on_closing(sender, turn)
-        else:
-            crossing.on_opening(sender, turn.epoch)
-            self.knowledge.joints[crossing.number].rise(turn.epoch, JOINING)
-
-    def _refuse_if_dropped(
-        self, crossing: ZoneCrossing, sender: NodeId, turn: Opening, out: Outbox
-    ) -> None:
-        """Somebody opens what was dropped here before it was opened: say so."""
-        known = self.knowledge.joints[crossing.number]
-        is_over = (turn.epoch, SHUT) <= (known.epoch, known.level)
-        if is_over and crossing.epoch != turn.epoch:  # else it was told when it was dropped
-            self.links.send([sender], Closing(turn.epoch, True), out)
-
     def _bring_in_what_waited(self, out: Outbox) -> None:
         """Publish in this zone what came across, as soon as what it names was delivered here."""
         for crossing in self.crossings:
@@ -521,10 +360,13 @@ class CausalSeparators(Multicast):
                 out.hold(publication.id, NO_MESSAGE, "what another server brings")
 
     def _tell_soon(self, out: Outbox) -> None:
-        if any(crossing.has_news(self.seen) for crossing in self.crossings):
+        """Not later and later, as long as units come: others keep what they are not told of."""
+        if not self.tells_soon and any(c.has_news(self.seen) for c in self.crossings):
+            self.tells_soon = True
             out.start_timer(TELL, self.tell_after)
 
     def _tell_arrivals(self, out: Outbox) -> None:
+        self.tells_soon = False
         for crossing in self.crossings:
             if crossing.has_news(self.seen):
                 self.links.send(crossing.partners, Arrivals(crossing.news(self.seen)), out)
@@ -646,13 +488,6 @@ class CausalSeparators(Multicast):
 
     # For people
 
-    def conditions(self) -> dict[str, int]:
-        """The level of each joint: 0 joining, 1 open, 2 parting, 3 closed."""
-        return {
-            f"joint_{joint.zones[0]}_{joint.zones[1]}": known.level
-            for joint, known in zip(self.knowledge.map.joints, self.knowledge.joints, strict=True)
-        }
-
     def explain(self, message: MessageId) -> list[MessageId]:
         return []  # what is missing has a name inside its zone only; see `reasons`
 
@@ -669,16 +504,6 @@ class CausalSeparators(Multicast):
         inside = sum(zone.automaton.state_size() for zone in self.zones.values())
         kept = sum(len(crossing.kept) for crossing in self.crossings)
         return inside + kept + len(self.seen) + self.links.size()
-
-
-def _news_in(unit: Unit) -> News | None:
-    """The news of zones that a unit carries; none if it carries something else."""
-    if unit.kind != NEWS:
-        return None
-    try:
-        return unpacked_news(unit.publication.body)
-    except (IndexError, ValueError):
-        return None
 
 
 def _hosted(setup: Setup, zone_map: ZoneMap, number: int) -> HostedZone:

@@ -156,7 +156,7 @@ MUTANTS = [
     Mutant(
         "own_messages_unbarred",
         "own messages stand before one's next ones",
-        ["agreement", "causal_order", "fifo_order"],
+        ["agreement", "causal_order", "fifo_order", "no_duplication"],
         [Patch(CausalBarriers, "count_sent", own_messages_unbarred)],
     ),
     Mutant(

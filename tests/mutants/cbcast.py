@@ -127,16 +127,6 @@ def join_not_heard(self: MemberLists, node: NodeId, joined: Joined) -> None:
     """Who joined is never addressed."""
 
 
-def restart_with_nothing_of_others(self: Cbcast, records: list[Message], out: Outbox) -> None:
-    """What was kept for others is not there after a restart."""
-    _on_recover(self, records, out)
-    for origin, name, _ in list(self.safe.copies()):
-        self.safe._forget(origin, name)
-
-
-_on_recover = Cbcast.on_recover
-
-
 def arrived_at_one(self: Cbcast, spreading: Spreading) -> bool:
     """Where one destination has it, all are taken to."""
     parcels = zip(spreading.to, spreading.parcels, strict=True)
@@ -264,13 +254,6 @@ MUTANTS = [
         "what was meant for an earlier membership is not delivered",
         ["agreement", "causal_order", "fifo_order", "no_duplication"],
         [Patch(MemberLists, "is_meant", meant_for_any_time)],
-    ),
-    Mutant(
-        "others_restart_with_nothing",
-        "what others keep of an origin survives a restart",
-        ["agreement"],
-        [Patch(Cbcast, "on_recover", restart_with_nothing_of_others)],
-        for_good=True,
     ),
     Mutant(
         "arrived_at_one",

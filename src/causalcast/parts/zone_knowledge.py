@@ -32,12 +32,13 @@ WORDS: Final = ("joining", "open", "parting", "closed")
 
 @final
 class KnownGroups(Message):
-    """Record of a snapshot: in which zones groups have been."""
+    """Record of a snapshot: in which zones groups have members, and which ever spread."""
 
-    wire = Wire("zone_knowledge.groups", zones=dict[GroupId, list[int]])
+    wire = Wire("zone_knowledge.groups", zones=dict[GroupId, list[int]], spread=list[GroupId])
 
-    def __init__(self, zones: dict[GroupId, list[int]]) -> None:
+    def __init__(self, zones: dict[GroupId, list[int]], spread: list[GroupId]) -> None:
         self.zones = zones
+        self.spread = spread
 
 
 @final
@@ -105,14 +106,24 @@ class ZoneKnowledge:
         self.joints = [JointKnowledge(1, OPEN) for _ in zone_map.joints]
         for joint in zone_map.shut_at_start():
             self.joints[joint] = JointKnowledge(0, SHUT)
-        # In which zones each group has or had members.
+        # In which zones each group has or had members; not those that were parted since.
         self.group_zones: dict[GroupId, dict[int, None]] = {}
+        # Groups that ever had members elsewhere: what is published to them goes everywhere for
+        # ever. Else a late member could get an older message and miss the next.
+        self.spread: dict[GroupId, None] = {}
         for number in range(len(groups.names)):
             members = groups.members_of(GroupId(number))
             zones = dict.fromkeys(zone_map.home[member] for member in members)
-            self.group_zones[GroupId(number)] = zones
+            self.has_members_in(GroupId(number), list(zones))
 
     # What is heard
+
+    def has_members_in(self, group: GroupId, zones: list[int]) -> None:
+        """A group has members in these zones."""
+        known = self.group_zones.setdefault(group, {})
+        known.update(dict.fromkeys(zones))
+        if any(zone != self.home for zone in known):
+            self.spread[group] = None
 
     def hear(self, origin: NodeId, news: News) -> None:
         """Something happened to a joint."""
@@ -141,7 +152,7 @@ class ZoneKnowledge:
             if number < len(self.joints) and number != news.joint:
                 self.joints[number].rise(epoch, min(level, SHUT))
         for group, zones in news.groups.items():
-            self.group_zones.setdefault(group, {}).update(dict.fromkeys(zones))
+            self.has_members_in(group, zones)
 
     def _close(self, joint: int, epoch: int, dropped: bool) -> None:
         """Whoever said to be done is in no group; whoever is dropped has to join anew."""
@@ -159,8 +170,8 @@ class ZoneKnowledge:
     # What follows
 
     def is_local(self, group: GroupId) -> bool:
-        """Whether all members that are known are in this node's zone."""
-        return all(zone == self.home for zone in self.group_zones.get(group, {}))
+        """Whether all members that it ever had, as far as known, are in this node's zone."""
+        return group not in self.spread
 
     def refusal(self, group: GroupId) -> str:
         """Why nothing can be published to a group now; empty if it can.
@@ -234,7 +245,7 @@ class ZoneKnowledge:
     def snapshot(self) -> list[Message]:
         """Records for a restart."""
         groups = {group: list(zones) for group, zones in self.group_zones.items()}
-        records: list[Message] = [KnownGroups(groups)]
+        records: list[Message] = [KnownGroups(groups, [*self.spread])]
         for number, known in enumerate(self.joints):
             lists = [*known.ready], [*known.cuts], [*known.done]
             records.append(KnownJoint(number, known.epoch, known.level, *lists))
@@ -244,6 +255,7 @@ class ZoneKnowledge:
         """Take in a record of a snapshot."""
         if isinstance(record, KnownGroups):
             self.group_zones = {g: dict.fromkeys(zones) for g, zones in record.zones.items()}
+            self.spread = dict.fromkeys(record.spread)
         elif isinstance(record, KnownJoint):
             known = self.joints[record.joint]
             known.epoch, known.level = record.epoch, record.level

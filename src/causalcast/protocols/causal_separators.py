@@ -260,8 +260,8 @@ class CausalSeparators(ZoneJoining):
         """A unit is delivered here, now or before a restart."""
         self.seen[unit.origin] = unit.number
         if unit.kind == JOINED and unit.origin in self._home_of:
-            zones = self.knowledge.group_zones.setdefault(unit.publication.group, {})
-            zones[self._home_of[unit.origin]] = None
+            home = self._home_of[unit.origin]
+            self.knowledge.has_members_in(unit.publication.group, [home])
         news = news_in(unit)
         if news is not None:
             self._hear(unit.origin, news)

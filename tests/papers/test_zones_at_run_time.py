@@ -8,6 +8,7 @@ from zone_runs import Rows, all_is_well, rows_of, run_of
 
 from causalcast.errors import ConfigError
 from causalcast.judge import judge
+from causalcast.testing import Cluster
 from causalcast.trace.run_folder import Run
 
 MESH = [[a, b] for a in range(8) for b in range(a + 1, 8)]
@@ -119,10 +120,15 @@ def test_who_joined_a_group_while_a_zone_was_away_is_known_there_when_it_is_back
 
 
 def three_in_a_row(
-    faults: list[dict[str, Any]], groups: dict[str, Any], group: str = "all", apart: str = ""
+    faults: list[dict[str, Any]],
+    groups: dict[str, Any],
+    group: str = "all",
+    apart: str = "",
+    count: int = 40,
 ) -> Run:
     """Zones 0, 1 and 2, the last behind the second."""
-    publish = [{"node": list(range(9)), "group": group, "count": 40, "interval_ms": 15}]
+    pace = {"count": count, "interval_ms": 600 / count}
+    publish = [{"node": list(range(9)), "group": group, **pace}]
     options = {"zones": "0-2; 3-5; 6-8", "joints": "0-1 1-2", "apart": apart}
     edges = [[a, b] for a in range(9) for b in range(a + 1, 9)]
     return run_of(edges, options, publish, faults, nodes=9, groups=groups)
@@ -140,6 +146,19 @@ def test_a_zone_that_comes_behind_one_that_goes_hears_of_it() -> None:
     assert {row["node"] for row in rows_of(run, "publish") if row["at_us"] > 200_000} == {0, 1, 2}
     joined = [row for row in rows_of(run, "note") if row["note"] == "causal_separators.joining"]
     assert {row["node"] for row in joined} == {3, 4, 6, 7}
+
+
+def test_a_zone_is_parted_while_it_goes_on_talking_to_those_behind_it() -> None:
+    """What comes when all have said that they are done need not cross, and keeps nothing open."""
+    leaves = [change(200, "leave", node, "theirs") for node in range(3, 9)]
+    run = three_in_a_row(
+        [order(100, 4, "part 0 1"), *leaves], {"theirs": [*range(3, 9)]}, "theirs", count=300
+    )
+    all_is_well(run)
+    parted = [row for row in rows_of(run, "note") if row["note"] == "causal_separators.parted"]
+    assert {row["node"] for row in parted} == {0, 1, 3, 4}
+    assert max(row["at_us"] for row in parted) < 300_000
+    assert {row["node"] for row in rows_of(run, "publish") if row["at_us"] > 590_000} == {*range(9)}
 
 
 def test_with_a_zone_go_those_behind_it() -> None:
@@ -188,6 +207,30 @@ def test_a_dropped_zone_that_comes_back_is_apart_and_can_be_joined() -> None:
     assert len(delivered_at(run, 0, 0)) == 190
     assert [row for row in delivered_at(run, 7, 0) if row["at_us"] > 800_000]
     assert not [row for row in delivered_at(run, 7, 0) if 410_000 < row["at_us"] < 740_000]
+
+
+def test_what_is_dropped_before_its_servers_heard_of_it_does_not_open() -> None:
+    """Those that began at the other side are told, when they can be."""
+    cluster = Cluster(8, "causal_separators", options={**ZONES, "apart": "1"}, groups=APART)
+    cluster.run_ms(50)
+    for server in (0, 1):
+        cluster.crash(server)
+    cluster.order(5, "join 0 1")
+    cluster.order(2, "join 0 1")
+    cluster.run_ms(50)
+    assert levels(cluster) == {2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0}  # it is being joined
+    cluster.order(3, "drop 0 1")
+    for server in (0, 1):
+        cluster.recover(server)
+    cluster.settle()
+    cluster.check()
+    assert levels(cluster) == dict.fromkeys(range(8), 3)
+
+
+def levels(cluster: Cluster) -> dict[int, int]:
+    """What the nodes that are up know of the joint."""
+    nodes = [node for node in cluster.world.nodes if node.up]
+    return {node.me: node.stack.multicast.conditions()["joint_0_1"] for node in nodes}
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ class Multicast(Automaton):
         return ""
 
     def conditions(self) -> dict[str, int]:
-        """What an operator watches, as numbers: 1 and 0 for yes and no."""
+        """What an operator watches, as numbers: 1 and 0 for yes and no, or levels."""
         return {}
 
     def waiting_bytes(self) -> int:

@@ -55,7 +55,7 @@ class ZoneJoining(Multicast):
 
     def _tell(self, news: News, local: bool, out: Outbox) -> None:
         """Let news travel with publications, inside the zone or everywhere."""
-        raise NotImplementedError
+        raise AssertionError("a protocol must say how news travel")
 
     # What an operator says
 

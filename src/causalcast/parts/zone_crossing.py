@@ -253,7 +253,7 @@ class ZoneCrossing:
     def _turn(self, phase: int) -> None:
         """Start anew, with nothing of what was."""
         self.phase = phase
-        self.sealed = False  # nothing more of this zone has to cross
+        self.sealed = False  # all on this side are done: nothing more of them has to cross
         self.dropped = False  # to be closed at once
         self.closed: dict[NodeId, None] = {}  # partners that bring nothing more
         self.places = 0
@@ -324,7 +324,7 @@ class ZoneCrossing:
 
     def leave(self, unit: Unit) -> None:
         """A unit of this zone is to cross."""
-        if self.phase == CLOSED or self.sealed:
+        if self.phase == CLOSED or self.sealed:  # it is for the next opening, if for any
             return
         self.places += 1
         self.kept[self.places] = Kept(unit, {}, self._turn_for(unit))

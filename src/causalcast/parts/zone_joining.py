@@ -189,8 +189,16 @@ class ZoneJoining(Multicast):
             if awaited and (news.joint, news.epoch) == (crossing.number, crossing.epoch):
                 crossing.open(unit, news.counts)
                 return True
-        crossing.leave(unit)
+        if not self._is_done(crossing, unit, news):
+            crossing.leave(unit)
         return False
+
+    def _is_done(self, crossing: ZoneCrossing, unit: Unit, news: News | None) -> bool:
+        """Whether a unit need not cross, for its origin had said so: the same for all servers."""
+        known = self.knowledge.joints[crossing.number]
+        if unit.origin not in known.done or known.epoch != crossing.epoch:
+            return False
+        return news is None or (news.what, news.joint) != (DONE, crossing.number)
 
     def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
         """A server at the other side opened or closed."""

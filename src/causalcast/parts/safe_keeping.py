@@ -8,8 +8,9 @@ is at all its destinations:
   tells that at once, but after a pause if it has just told something and there is not much to tell.
   What it told is forgotten. Only if the oldest copy of a group stays for longer than that takes,
   its origin is asked, and less and less often: what it told may have been lost. If the copy is for
-  somebody who stays away, it is offered to all that can be reached from here, and the asking ends
-  until a link comes or goes, or a new copy is kept.
+  somebody who stays away, it is offered to all that can be reached from here, and when these have
+  answered, the asking ends. From then on the origin is in debt: when its copies get everywhere, it
+  tells so until it is asked again.
 - While it is away, or suspected, copies are offered to their other destinations. Those say what
   they have and what they lack; what they lack is handed over. What all have is forgotten.
 
@@ -34,8 +35,8 @@ from causalcast.core.outbox import Outbox
 
 TEND: Final = "safe_keeping.tend"
 TELL: Final = "safe_keeping.tell"
-# Times the first pause. If for so long all have answered that somebody is away, and that did not
-# change, nothing is asked until it does.
+# Times the first pause. If for so long all have answered that somebody is away, nothing is asked
+# until a link comes or goes, a new copy is kept, or an origin tells.
 MOST_PATIENCE: Final = 64
 MOST_UNANSWERED: Final = 1 * SECOND
 # Copies. A busy origin tells as often as it hears: others acknowledge some hundred at once, and
@@ -60,13 +61,15 @@ class Ask(Message):
 
 class Everywhere(Message):
     """All copies of mine up to these are: forget them. With `soon`, some of the others are on their
-    way, so ask again; if not, they are for somebody who is away."""
+    way, so ask again; if not, they are for somebody who is away, and I will tell. With `ask`, that
+    is what I do now: ask about what you still keep, even if it is nothing."""
 
-    wire = Wire("safe_keeping.everywhere_up_to", counts=dict[GroupId, int], soon=bool)
+    wire = Wire("safe_keeping.everywhere_up_to", counts=dict[GroupId, int], soon=bool, ask=bool)
 
-    def __init__(self, counts: Counts, soon: bool) -> None:
+    def __init__(self, counts: Counts, soon: bool, ask: bool) -> None:
         self.counts = counts
         self.soon = soon
+        self.ask = ask
 
 
 class Offer(Message):
@@ -171,6 +174,8 @@ class SafeKeeping:
         self._told: Counts = {}  # up to where own copies are everywhere, as others were told
         self._to_tell: Counts = {}  # … and as they will be when the timer fires
         self._told_at = -first_pause
+        self._in_debt_to: dict[NodeId, None] = {}  # they no longer ask: somebody was away
+        self._due: dict[NodeId, None] = {}  # they are told until they ask
 
     # What the owner calls
 
@@ -198,9 +203,10 @@ class SafeKeeping:
         """Go on with what is kept, if there is anything and anybody to speak with."""
         if self._tending or self._kept == 0 or not self._up:
             return
-        if self._pause <= MOST_PATIENCE * self._first_pause:
+        if not self._is_last_round() or self._unanswered:
             self._tending = True
-            out.start_timer(TEND, self._pause)
+            pause = self._longest_unanswered() if self._is_last_round() else self._pause
+            out.start_timer(TEND, pause)
 
     def got_everywhere(self, group: GroupId, number: int, out: Outbox) -> None:
         """Own copies up to this one are everywhere: whoever keeps them is told, soon."""
@@ -250,6 +256,8 @@ class SafeKeeping:
                 self._unanswered.pop(sender, None)
             for group, count in message.counts.items():
                 self._forget_up_to(sender, group, count)
+            if message.ask:
+                self._ask_about_all(sender, out)
         elif isinstance(message, Ask):
             self._on_ask(sender, message, out)
         elif isinstance(message, Offer):
@@ -264,17 +272,19 @@ class SafeKeeping:
         """Ask origins that are there about what stays, and offer what those that are away cannot
         bring."""
         self._tending = False
-        self._pause *= 2
         if any(not self.is_away(peer) for peer in self._unanswered):
-            longest = min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
-            self._pause = min(self._pause, longest)  # lost, or to be asked again
+            # Lost, or to be asked again.
+            self._pause = min(2 * self._pause, self._longest_unanswered())
+        elif self._is_last_round():
+            return  # and all have answered
+        else:
+            self._pause *= 2
         self._unanswered = {}
         self._drop_what_nobody_needs()
-        is_last = self._pause > MOST_PATIENCE * self._first_pause
         for origin in self._shelves:
             if not self.is_away(origin):
                 self._ask(origin, out)
-                if not is_last:
+                if not self._is_last_round():
                     continue
                 # Who is away for the origin may be here, and may get it when nobody asks any more.
             self._offer(origin, out)
@@ -286,9 +296,17 @@ class SafeKeeping:
         self._to_tell = {}
         self._told.update(news)
         self._told_at = out.now
-        everywhere = Everywhere(news, True)
-        for peer in self._up:
-            out.send(peer, everywhere)
+        if news:
+            self._due.update(self._in_debt_to)
+            self._in_debt_to = {}
+            everywhere = Everywhere(news, True, False)
+            for peer in self._up:
+                if peer not in self._due:
+                    out.send(peer, everywhere)
+        for peer in self._due:
+            out.send(peer, Everywhere(dict(self._told), True, True))
+        if self._due:
+            out.start_timer(TELL, self._first_pause)
 
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
         """Somebody may have come back that lacks something, or knows something."""
@@ -298,6 +316,8 @@ class SafeKeeping:
     def on_neighbour_down(self, peer: NodeId, out: Outbox) -> None:
         """What it published may be up to us now."""
         self._up.pop(peer, None)
+        self._in_debt_to.pop(peer, None)  # it asks when it is back
+        self._due.pop(peer, None)
         if not self._up:
             self._tending = False
             out.cancel_timer(TEND)
@@ -322,6 +342,12 @@ class SafeKeeping:
         self._tending = False
         self.tend(out)
 
+    def _is_last_round(self) -> bool:
+        return self._pause > MOST_PATIENCE * self._first_pause
+
+    def _longest_unanswered(self) -> int:
+        return min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
+
     def _ask(self, origin: NodeId, out: Outbox) -> None:
         """About the groups whose oldest copy stays; what comes and goes needs no question."""
         oldest: Counts = {}
@@ -340,14 +366,29 @@ class SafeKeeping:
             out.send(origin, Ask(oldest, newest))
             self._unanswered[origin] = None
 
+    def _ask_about_all(self, origin: NodeId, out: Outbox) -> None:
+        shelves = self._shelves.get(origin, {})
+        filled = {group: shelf for group, shelf in shelves.items() if shelf.copies}
+        oldest = {group: shelf.oldest() for group, shelf in filled.items()}
+        newest = {group: max(shelf.copies) for group, shelf in filled.items()}
+        out.send(origin, Ask(oldest, newest))
+        if filled:
+            self._begin_again(out)
+
     def _on_ask(self, sender: NodeId, ask: Ask, out: Outbox) -> None:
+        self._in_debt_to.pop(sender, None)
+        self._due.pop(sender, None)
+        if not ask.newest:
+            return  # nothing is kept any more
         counts: Counts = {}
         soon = False
         for group, newest in ask.newest.items():
             counts[group] = count = self._everywhere_up_to(group, newest)
             oldest = ask.oldest.get(group, newest)
             soon = soon or (count < oldest and self._is_on_its_way(group, oldest))
-        out.send(sender, Everywhere(counts, soon))
+        if not soon and counts != ask.newest:
+            self._in_debt_to[sender] = None
+        out.send(sender, Everywhere(counts, soon, False))
 
     def _offer(self, origin: NodeId, out: Outbox) -> None:
         for peer in self._up:

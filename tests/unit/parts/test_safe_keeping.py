@@ -64,10 +64,10 @@ def test_an_origin_that_says_nothing_is_asked_and_believed() -> None:
     keeper = Keeper()
     assert keeper.waits() == []  # it will tell
     assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 1}, {GROUP: 2})))]
-    keeper.hears(ORIGIN, Everywhere({GROUP: 1}, False))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 1}, False, False))
     assert keeper.waits() == []
     assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 2}, {GROUP: 2})))]
-    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, False))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, False, False))
     assert keeper.safe.size() == 0 and keeper.waits() == []
 
 
@@ -75,7 +75,7 @@ def test_nobody_is_asked_about_what_comes_and_goes() -> None:
     keeper = Keeper()
     for number in range(3, 50):
         assert keeper.waits() == []
-        keeper.hears(ORIGIN, Everywhere({GROUP: number - 2}, True))
+        keeper.hears(ORIGIN, Everywhere({GROUP: number - 2}, True, False))
         keeper.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
     assert keeper.safe.size() == 2
 
@@ -84,11 +84,11 @@ def test_a_copy_that_came_too_early_goes_in_the_end() -> None:
     keeper = Keeper()
     for number in (5, 4, 3):
         keeper.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
-    keeper.hears(ORIGIN, Everywhere({GROUP: 4}, True))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 4}, True, False))
     assert keeper.safe.has(ORIGIN, (GROUP, 5))
     assert not keeper.waits()
     assert keeper.waits() == [(ORIGIN, repr(Ask({GROUP: 5}, {GROUP: 5})))]
-    keeper.hears(ORIGIN, Everywhere({GROUP: 5}, True))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 5}, True, False))
     assert keeper.safe.size() == 0
 
 
@@ -96,7 +96,7 @@ def test_groups_are_forgotten_one_by_one() -> None:
     keeper = Keeper()
     other = GroupId(8)
     keeper.safe.keep(ORIGIN, (other, 1), COPY, [ONE])
-    keeper.hears(ORIGIN, Everywhere({GROUP: 9}, True))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 9}, True, False))
     assert [name for _, name, _ in keeper.safe.copies()] == [(other, 1)]
 
 
@@ -110,7 +110,7 @@ def test_it_tells_at_once_then_after_a_pause_or_when_it_is_much() -> None:
         return keeper.said()
 
     def to_all(number: int) -> list[tuple[NodeId, str]]:
-        told = repr(Everywhere({GROUP: number}, True))
+        told = repr(Everywhere({GROUP: number}, True, False))
         return [(peer, told) for peer in (ORIGIN, ONE, OTHER)]
 
     assert arrives(1, 500) == to_all(1)
@@ -134,7 +134,7 @@ def test_it_tells_at_once_then_after_a_pause_or_when_it_is_much() -> None:
 
 def test_what_is_everywhere_is_not_kept_again() -> None:
     keeper = Keeper()
-    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, True))
+    keeper.hears(ORIGIN, Everywhere({GROUP: 2}, True, False))
     assert not keeper.safe.keep(ORIGIN, (GROUP, 2), COPY, [ONE])
     assert keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])
     assert not keeper.safe.keep(ORIGIN, (GROUP, 3), COPY, [ONE])  # it is kept already
@@ -143,7 +143,7 @@ def test_what_is_everywhere_is_not_kept_again() -> None:
 
 def test_nobody_else_is_believed() -> None:
     keeper = Keeper()
-    keeper.hears(ONE, Everywhere({GROUP: 2}, False))
+    keeper.hears(ONE, Everywhere({GROUP: 2}, False, False))
     assert keeper.safe.size() == 2
 
 
@@ -173,30 +173,97 @@ def test_it_answers_for_its_own_copies_and_says_what_it_lacks() -> None:
     keeper = Keeper()
     keeper.mine = {5: True, 6: False}
     answer = keeper.hears(ONE, Ask({GROUP: 4}, {GROUP: 6}))
-    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, False)))]
+    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, False, False)))]
     answer = keeper.hears(ONE, Ask({GROUP: 5}, {GROUP: 6}))
-    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, True)))]
+    assert answer == [(ONE, repr(Everywhere({GROUP: 4}, True, False)))]
     keeper.mine = {6: False}
     answer = keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 6}))
-    assert answer == [(ONE, repr(Everywhere({GROUP: 5}, False)))]
+    assert answer == [(ONE, repr(Everywhere({GROUP: 5}, False, False)))]
     keeper.lacking = [9]
     answer = keeper.hears(ONE, Offer(OTHER, {GROUP: [8, 9]}))
     assert answer == [(ONE, repr(Answer(OTHER, {GROUP: [8]}, {GROUP: [9]})))]
 
 
+def ask_until_it_is_offered(keeper: Keeper) -> None:
+    """The origin says that somebody is away, and says so until the last round."""
+    asked = 0
+    while all(to == ORIGIN for to, _ in keeper.waits()):
+        keeper.hears(ORIGIN, Everywhere({}, False, False))
+        asked += 1
+        assert asked <= MOST_PATIENCE
+    keeper.hears(ORIGIN, Everywhere({}, False, False))
+
+
 def test_asking_ends_while_somebody_is_away_and_begins_again() -> None:
     keeper = Keeper()
     keeper.safe.on_neighbour_down(OTHER, keeper.out)
-    asked = 0
-    assert keeper.waits() == []
-    while keeper.waits() and keeper.safe._tending:
-        keeper.hears(ORIGIN, Everywhere({}, False))
-        asked += 1
-        assert asked <= MOST_PATIENCE
+    ask_until_it_is_offered(keeper)
+    keeper.hears(ONE, Answer(ORIGIN, {GROUP: [1, 2]}, {}))
+    assert keeper.waits() == [] and not keeper.safe._tending
     assert keeper.safe.size() == 2
-    keeper.out.effects.clear()
     keeper.safe.on_neighbour_up(OTHER, keeper.out)
     assert [e.after for e in keeper.out.effects if isinstance(e, StartTimer)] == [PAUSE]
+
+
+def test_asking_does_not_end_before_the_last_offer_is_answered() -> None:
+    keeper = Keeper()
+    keeper.safe.on_neighbour_down(OTHER, keeper.out)
+    offer = (ONE, repr(Offer(ORIGIN, {GROUP: [1, 2]})))
+    for _ in range(3):
+        ask_until_it_is_offered(keeper)  # in vain: it got lost
+        assert keeper.safe._tending
+    while offer not in keeper.waits():
+        keeper.hears(ORIGIN, Everywhere({}, False, False))
+    keeper.hears(ORIGIN, Everywhere({}, False, False))
+    keeper.hears(ONE, Answer(ORIGIN, {}, {GROUP: [1, 2]}))
+    assert keeper.handed == [(ONE, ORIGIN, COPY)] * 2
+    assert offer in keeper.waits()  # whether that arrived
+
+
+def test_who_no_longer_asks_is_told_until_it_asks() -> None:
+    keeper = Keeper()
+    keeper.mine = {5: False}  # for somebody who is away
+    keeper.said()
+    keeper.hears(ONE, Ask({GROUP: 5}, {GROUP: 7}))
+    keeper.mine = {6: False}
+    keeper.out.now = 10 * PAUSE
+    keeper.safe.got_everywhere(GROUP, 5, keeper.out)
+    first = repr(Everywhere({GROUP: 5}, True, True))
+    others = repr(Everywhere({GROUP: 5}, True, False))
+    assert keeper.said() == [(ORIGIN, others), (OTHER, others), (ONE, first)]
+    for _ in range(3):  # it got lost
+        keeper.safe.tell(keeper.out)
+        assert [e.name for e in keeper.out.effects if isinstance(e, StartTimer)] == [TELL]
+        assert keeper.said() == [(ONE, first)]
+    keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 7}))  # so we are in debt again
+    keeper.safe.got_everywhere(GROUP, 7, keeper.out)
+    keeper.safe.tell(keeper.out)
+    assert (ONE, repr(Everywhere({GROUP: 7}, True, True))) in keeper.said()
+    assert keeper.hears(ONE, Ask({}, {})) == []
+    keeper.safe.tell(keeper.out)
+    assert keeper.said() == []
+
+
+def test_nobody_is_told_again_who_asks_or_who_went() -> None:
+    for went in (False, True):
+        keeper = Keeper()
+        keeper.mine = {5: not went}
+        keeper.hears(ONE, Ask({GROUP: 5}, {GROUP: 5}))
+        if went:
+            keeper.safe.on_neighbour_down(ONE, keeper.out)
+        keeper.safe.got_everywhere(GROUP, 5, keeper.out)
+        keeper.said()
+        keeper.safe.tell(keeper.out)
+        assert keeper.said() == []
+
+
+def test_who_is_told_to_ask_says_what_it_still_keeps() -> None:
+    keeper = Keeper()
+    answer = keeper.hears(ORIGIN, Everywhere({GROUP: 1}, True, True))
+    assert answer == [(ORIGIN, repr(Ask({GROUP: 2}, {GROUP: 2})))]
+    assert keeper.safe._tending
+    answer = keeper.hears(ORIGIN, Everywhere({GROUP: 2}, True, True))
+    assert answer == [(ORIGIN, repr(Ask({}, {})))]
 
 
 def test_a_question_that_got_lost_is_asked_again_for_ever() -> None:

@@ -211,6 +211,6 @@ MUTANTS = [
         "outsiders_not_entrusted",
         "who is no member keeps the causes of what it delivers",
         ["agreement"],
-        [Patch(CausalBarriers, "_entrust", entrust_nothing)],
+        [Patch(CausalBarriers, "entrust", entrust_nothing)],
     ),
 ]

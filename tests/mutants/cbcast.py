@@ -229,7 +229,7 @@ MUTANTS = [
         "outsiders_not_entrusted",
         "who is no member keeps the causes of what it delivers",
         ["agreement"],
-        [Patch(Cbcast, "_entrust", entrust_nothing)],
+        [Patch(Cbcast, "entrust", entrust_nothing)],
     ),
     Mutant(
         "handed_over_taken_twice",

@@ -38,6 +38,7 @@ STRAIGHT: list[tuple[str, dict[str, Any]]] = [
     ("compaction_pairwise", {"spread": "direct"}),
 ]
 ADDRESSED = ["cbcast", "causal_barriers"]
+LATENCY_MS = 1.0  # of a `Cluster`
 HOUR_MS = 3_600_000
 UNKEPT = {"repeat_after": HOUR_MS, "acknowledge_after": HOUR_MS}
 
@@ -286,17 +287,13 @@ def test_a_welcome_that_will_never_come(kept: bool) -> None:
     assert cluster.delivered(2) == [b"hello", *([b"answer"] if kept else [])]
 
 
-# docs/protocols/survey.md, "What remains": cbcast would have to know of every message whether its
-# sender knew of the leave. Strict, so that whoever closes the gap is told here.
-LEAVERS_GAP = pytest.mark.xfail(strict=True, reason="cbcast: a leaver waits for nothing any more")
+LEAVING = {"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize("protocol", ["causal_barriers", pytest.param("cbcast", marks=LEAVERS_GAP)])
-def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str) -> None:
-    """Node 1 has node 0's words to the club and says something else to all, before it hears that
-    node 2 left the club. Both die. With barriers node 2 still waits for what was sent to it; with
-    `cbcast` it does not, and node 3 waits for ever for what node 2 answers."""
-    cluster = Cluster(4, protocol, groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]})
+def leave_while_something_follows(protocol: str, groups: dict[str, list[int]]) -> Cluster:
+    """Node 1 has node 0's words to the club, which nobody else gets, and says something else to
+    all, before it hears that node 2 left the club."""
+    cluster = Cluster(4, protocol, groups=groups)
     cluster.run_ms(50)
     for a, b in ((0, 2), (0, 3), (1, 3)):
         cluster.cut(a, b)
@@ -304,9 +301,80 @@ def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str) -> Non
     cluster.run_ms(5)
     cluster.leave(2, "club")
     cluster.publish(1, b"effect", "all")
-    cluster.run_ms(5)
-    assert cluster.delivered(1) == [b"cause", b"effect"]
     cluster.crash(0)
+    return cluster
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("protocol", ADDRESSED)
+def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restarts: bool) -> None:
+    """Node 0 and node 1 die before they hear of the leave. If node 2 took the effect, node 3 would
+    wait for ever for what node 2 says."""
+    cluster = leave_while_something_follows(protocol, LEAVING)
+    cluster.run_ms(LATENCY_MS)
+    cluster.crash(1)
+    assert cluster.delivered(1) == [b"cause", b"effect"]
+    if restarts:
+        cluster.run_ms(5)
+        cluster.crash(2)
+        cluster.recover(2)
+        cluster.run_ms(50)
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == cluster.delivered(3) == [b"answer"]
+    cluster.recover(1)
+    cluster.run_ms(5_000)
+    assert cluster.delivered(2) == [b"answer", b"effect"]
+
+
+def test_who_says_farewell_entrusts_the_causes() -> None:
+    """Node 1 hears of the leave before it dies: then node 2 has the cause, for node 3."""
+    cluster = leave_while_something_follows("cbcast", LEAVING)
+    cluster.run_ms(3 * LATENCY_MS)
+    cluster.crash(1)
+    assert cluster.delivered(2) == [b"effect"]
+    cluster.publish(2, b"answer", "all")
+    cluster.run_ms(20_000)
+    assert cluster.delivered(2) == [b"effect", b"answer"]
+    assert cluster.delivered(3) == [b"cause", b"effect", b"answer"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_others_say_farewell_for_one_that_died(kept: bool) -> None:
+    """Node 4 is in no club; it got the cause and the effect from node 1, which dies before it can
+    say farewell. So what node 2 left is explained by node 4. If node 4 has nothing, nobody has."""
+    cluster = Cluster(5, "cbcast", groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3, 4]})
+    cluster.run_ms(50)
+    cut = [(0, 2), (0, 3), (0, 4), (1, 3)]
+    for a, b in cut if kept else [*cut, (1, 4)]:
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.publish(1, b"effect", "all")
+    cluster.crash(0)
+    cluster.run_ms(LATENCY_MS)
+    cluster.crash(1)
+    cluster.run_ms(20_000)
+    assert cluster.delivered(4) == cluster.delivered(2) == ([b"effect"] if kept else [])
+    assert cluster.delivered(3) == ([b"cause", b"effect"] if kept else [])
+
+
+def test_who_comes_back_still_waits_for_what_it_left() -> None:
+    """Node 2 leaves and joins again before node 1 hears of it. Node 0's words were for the first
+    time, and it is told so; but what node 1 says follows them."""
+    cluster = Cluster(4, "cbcast", groups=LEAVING)
+    cluster.run_ms(50)
+    for a, b in ((0, 3), (1, 3)):
+        cluster.cut(a, b)
+    cluster.publish(0, b"cause", "club")
+    cluster.cut(0, 2)
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.join(2, "club")
+    cluster.publish(1, b"effect", "all")
+    cluster.crash(0)
+    cluster.run_ms(LATENCY_MS)
     cluster.crash(1)
     cluster.publish(2, b"answer", "all")
     cluster.run_ms(20_000)

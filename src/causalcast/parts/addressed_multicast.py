@@ -213,6 +213,12 @@ class AddressedMulticast(Multicast):
     def end_membership(self, group: GroupId) -> None:
         """This node is about to leave."""
 
+    def keeps(self, origin: NodeId, message: Message) -> None:
+        """A message arrived that is not for this node."""
+
+    def on_left(self, member: NodeId, left: Message, group: GroupId, out: Outbox) -> None:
+        """A node is no member any more; `left` is the message that said so."""
+
     def take_other(self, sender: NodeId, taken: Message) -> bool:
         """Take something that only this protocol knows; False if it does not."""
         return False
@@ -327,7 +333,7 @@ class AddressedMulticast(Multicast):
         self.count_sent(message)
         others = [node for node in to if node != self.me]
         for node in others:
-            self._entrust(node, out)
+            self.entrust(node, out)
         self.links.send(others, message, out)
         self._spread(message, others)
 
@@ -352,6 +358,7 @@ class AddressedMulticast(Multicast):
             elif out is not None:
                 out.note("addressed_multicast.not_meant", sender)
             self._keep_safe(origin, message)
+            self.keeps(origin, message)
             return None
         name = self.name_of(message)
         if self.is_old(origin, name) or (origin, name) in self._here:
@@ -383,6 +390,8 @@ class AddressedMulticast(Multicast):
             elif isinstance(content, Joined):
                 published = self.published_to(content.group)
                 self.links.send([sender], Welcome(content.group, content.time, published), out)
+            elif isinstance(content, Left):
+                self.on_left(sender, message, content.group, out)
 
     def pass_ready(self) -> list[Entry]:
         """Count whatever waits for nothing any more, causes before effects."""
@@ -515,7 +524,7 @@ class AddressedMulticast(Multicast):
             if origin != node and not self.needs(node, message):
                 self._to_entrust.setdefault(node, {})[origin, name] = message
 
-    def _entrust(self, node: NodeId, out: Outbox) -> None:
+    def entrust(self, node: NodeId, out: Outbox) -> None:
         """What is to be sent to `node` now may follow everything that is kept here."""
         for (origin, _), message in self._to_entrust.pop(node, {}).items():
             self.links.send([node], Entrusted(origin, message), out)
@@ -525,7 +534,7 @@ class AddressedMulticast(Multicast):
         handed = self._handed.setdefault((origin, self.name_of(message)), {})
         if peer not in handed:
             handed[peer] = None
-            self._entrust(peer, out)
+            self.entrust(peer, out)
             self.links.send([peer], Entrusted(origin, message), out)
 
     def _forget(self, origin: NodeId, name: Name) -> None:

@@ -21,7 +21,8 @@ Where we differ from the paper, and why
 - The paper makes a multicast all or nothing by a flush when the group changes, and lets a sender
   that changes groups wait until its messages are stable. Here nobody waits: unstable messages are
   kept and handed over (`parts/addressed_multicast.py`). If a node dies before its welcome, others
-  vouch for it.
+  vouch for it. Who left a group waits for what the others sent before they knew, or for their word
+  that nobody can lack it (`parts/farewells.py`).
 - Anybody may publish to any group, member or not.
 - A slot is not the number of publications to the group but the last one's own number, and a
   publication says which one to the group came before it. So what is missing has a name.
@@ -46,8 +47,9 @@ from causalcast.core import (
     number_of,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts import addressed_multicast
+from causalcast.parts import addressed_multicast, farewells
 from causalcast.parts.addressed_multicast import AddressedMulticast, Published
+from causalcast.parts.farewells import Farewell, Farewells, Unheard
 from causalcast.parts.member_lists import NOT_ADDRESSED, Joined, Welcome
 from causalcast.parts.safe_keeping import Name
 from causalcast.parts.vector_clock import VectorClock
@@ -138,6 +140,7 @@ class Cbcast(AddressedMulticast):
         self.past: Clocks = {}  # all that a publication of this node follows, of all groups
         self.done: Clocks = {}  # delivered here, or never meant for this node; of its own groups
         self.told: dict[GroupId, Clocks] = {}  # per group: the past that its members were told
+        self.farewells = Farewells()
         self._first_pause = setup.number("repeat_after")
         self._pause = self._first_pause
         self._asking = False
@@ -235,6 +238,8 @@ class Cbcast(AddressedMulticast):
         if self.done.get(message.group, {}).get(sender, 0) < message.before:
             yield message.group, sender, 0 if message.group == EVERYBODY else message.before
         for group, clock in message.clocks.items():
+            for node in self.farewells.lacks(sender, group, clock, self.past.get(group, {})):
+                yield group, node, 0
             if group != EVERYBODY and not self.lists.has(group, self.me):
                 continue
             done = self.done.get(group, {})
@@ -257,6 +262,12 @@ class Cbcast(AddressedMulticast):
             self.told.pop(message.content.group, None)  # the new member was told nothing
         return message.group, sender
 
+    def keeps(self, origin: NodeId, message: Message) -> None:
+        assert isinstance(message, Timestamped)
+        group, number, before = message.group, message.number, message.before
+        if self.farewells.keeps(origin, group, number, before, self.past.get(group, {})):
+            self.waiting.wake((group, origin))
+
     # Memberships of this node
 
     def begin_membership(self, group: GroupId) -> None:
@@ -273,11 +284,14 @@ class Cbcast(AddressedMulticast):
         done[sender] = max(published, done.get(sender, 0))
         self.waiting.wake((group, sender))
 
-    # Welcomes that will never come
+    # Welcomes and farewells that will never come
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         if isinstance(message, Unwelcomed):
             self._vouch(sender, message, out)
+        elif isinstance(message, Unheard):
+            if self.done.get(EVERYBODY, {}).get(sender, 0) >= message.number:
+                self._say_farewell(sender, message.group, message.number, out)
         else:
             held = self.waiting.size()
             super().on_message(sender, message, out)
@@ -306,14 +320,26 @@ class Cbcast(AddressedMulticast):
         found: Clocks = {}
         for lack in self.waiting.lacks():
             group, node = GroupId(lack[0]), NodeId(lack[1])
-            is_late = group != EVERYBODY and not self.lists.is_welcomed(group, node)
+            is_member = group != EVERYBODY and self.lists.has(group, self.me)
+            is_late = is_member and not self.lists.is_welcomed(group, node)
             if is_late and self.safe.is_away(node):
                 found.setdefault(group, {})[node] = self.done.get(group, {}).get(node, 0)
         return found
 
+    def _unheard(self) -> dict[GroupId, Unheard]:
+        """The leaves that something waits for whose sender is away."""
+        found: dict[GroupId, Unheard] = {}
+        if self.farewells.size() > 0:
+            for sender, message in self.waiting.entries():
+                if self.safe.is_away(sender) and isinstance(message, Timestamped):
+                    for unheard in self.farewells.unheard(sender):
+                        if unheard.group in message.clocks:
+                            found[unheard.group] = unheard
+        return found
+
     def _ask_soon(self, out: Outbox) -> None:
         is_patient = self._pause > MOST_PATIENCE * self._first_pause
-        if not self._asking and not is_patient and self._unwelcoming():
+        if not self._asking and not is_patient and (self._unwelcoming() or self._unheard()):
             self._asking = True
             out.start_timer(ASK, self._pause)
 
@@ -322,6 +348,9 @@ class Cbcast(AddressedMulticast):
         for group, counts in self._unwelcoming().items():
             for peer in self.safe.present():
                 out.send(peer, Unwelcomed(group, self.lists.time_of(group, self.me), counts))
+        for unheard in self._unheard().values():
+            for peer in self.safe.present():
+                out.send(peer, unheard)
         self._pause *= 2
         self._ask_soon(out)
 
@@ -354,7 +383,19 @@ class Cbcast(AddressedMulticast):
             return False
         return self.lists.time_addressed(group, content, member) == time
 
+    def on_left(self, member: NodeId, left: Message, group: GroupId, out: Outbox) -> None:
+        self._say_farewell(member, group, self.name_of(left)[1], out)
+
+    def _say_farewell(self, member: NodeId, group: GroupId, number: int, out: Outbox) -> None:
+        self.entrust(member, out)
+        counts = dict(self.past.get(group, {}))
+        self.links.send([member], Farewell(group, number, counts), out)
+
     def take_other(self, sender: NodeId, taken: Message) -> bool:
+        if isinstance(taken, Farewell):
+            if self.farewells.on_farewell(sender, taken, len(self.everybody) - 1):
+                self.waiting.wake_all()
+            return True
         if not isinstance(taken, Vouched):
             return False
         if self.lists.time_of(taken.group, self.me) == taken.time:
@@ -363,6 +404,7 @@ class Cbcast(AddressedMulticast):
         return True
 
     def end_membership(self, group: GroupId) -> None:
+        self.farewells.leave(group, self.published_to(EVERYBODY) + 1)
         self.leave_waiting_only(
             [
                 entry
@@ -400,15 +442,17 @@ class Cbcast(AddressedMulticast):
         elif isinstance(record, Freed):
             self.pass_ready()
         else:
+            self.farewells.restore(record)
             super().restore(record)
 
     def snapshot(self) -> list[Message]:
-        return [Tables(_copy(self.past), _copy(self.done)), *self.shared_snapshot()]
+        tables = Tables(_copy(self.past), _copy(self.done))
+        return [tables, *self.farewells.snapshot(), *self.shared_snapshot()]
 
     def state_size(self) -> int:
         counts = sum(len(clock) for clock in self.past.values())
         counts += sum(len(clock) for clock in self.done.values())
-        return counts + super().state_size()
+        return counts + self.farewells.size() + super().state_size()
 
 
 def _copy(clocks: Clocks) -> Clocks:
@@ -423,7 +467,15 @@ SPEC = ProtocolSpec(
     name="cbcast",
     summary="A vector clock per group, timestamps compressed (CBCAST of 1991).",
     build=build,
-    messages=[Timestamped, Tables, Freed, Unwelcomed, Vouched, *addressed_multicast.MESSAGES],
+    messages=[
+        Timestamped,
+        Tables,
+        Freed,
+        Unwelcomed,
+        Vouched,
+        *farewells.MESSAGES,
+        *addressed_multicast.MESSAGES,
+    ],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
     options=addressed_multicast.OPTIONS,
     needs=Needs(overlay="mesh"),

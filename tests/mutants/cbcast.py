@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
 from causalcast.parts.addressed_multicast import Spreading
+from causalcast.parts.farewells import Farewell, Farewells
 from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
 from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
 from causalcast.parts.waiting_room import Lack
@@ -152,6 +153,11 @@ def lack_nothing(self: Cbcast, origin: NodeId, group: int, number: int) -> bool:
     return False
 
 
+def farewell_not_heard(self: Farewells, sender: NodeId, farewell: Farewell, peers: int) -> bool:
+    """Who left waits for what will never come."""
+    return False
+
+
 MUTANTS = [
     Mutant(
         "causes_not_checked",
@@ -282,5 +288,11 @@ MUTANTS = [
         ["agreement"],
         [Patch(Cbcast, "_is_lacking", lack_nothing)],
         for_good=True,
+    ),
+    Mutant(
+        "farewell_not_heard",
+        "who left a group no longer waits when the others knew of it",
+        ["agreement", "at_rest"],
+        [Patch(Farewells, "on_farewell", farewell_not_heard)],
     ),
 ]

@@ -305,17 +305,19 @@ def leave_while_something_follows(protocol: str, groups: dict[str, list[int]]) -
     return cluster
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", ["never", "from its journal", "from a snapshot"])
 @pytest.mark.parametrize("protocol", ADDRESSED)
-def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restarts: bool) -> None:
+def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restarts: str) -> None:
     """Node 0 and node 1 die before they hear of the leave. If node 2 took the effect, node 3 would
     wait for ever for what node 2 says."""
     cluster = leave_while_something_follows(protocol, LEAVING)
     cluster.run_ms(LATENCY_MS)
     cluster.crash(1)
     assert cluster.delivered(1) == [b"cause", b"effect"]
-    if restarts:
+    if restarts != "never":
         cluster.run_ms(5)
+        if restarts == "from a snapshot":
+            cluster._world.compact(NodeId(2))
         cluster.crash(2)
         cluster.recover(2)
         cluster.run_ms(50)
@@ -358,6 +360,27 @@ def test_others_say_farewell_for_one_that_died(kept: bool) -> None:
     cluster.run_ms(20_000)
     assert cluster.delivered(4) == cluster.delivered(2) == ([b"effect"] if kept else [])
     assert cluster.delivered(3) == ([b"cause", b"effect"] if kept else [])
+
+
+def test_a_cause_that_comes_after_all_is_as_good_as_a_farewell() -> None:
+    """Node 0's words to node 2 were on their way when it left, and come when both others died."""
+    cluster = Cluster(4, "cbcast", groups=LEAVING)
+    cluster.run_ms(50)
+    cluster.cut(0, 3)
+    cluster.cut(1, 3)
+    cluster.delay(0, 2, 50)
+    cluster.publish(0, b"cause", "club")
+    cluster.run_ms(5)
+    cluster.leave(2, "club")
+    cluster.publish(1, b"effect", "all")
+    cluster.run_ms(LATENCY_MS)
+    cluster.crash(0, keep=1.0)
+    cluster.crash(1)
+    cluster.run_ms(20)
+    assert cluster.delivered(2) == []
+    cluster.run_ms(5_000)
+    assert cluster.delivered(2) == [b"effect"]
+    assert cluster.delivered(3) == [b"cause", b"effect"]
 
 
 def test_who_comes_back_still_waits_for_what_it_left() -> None:

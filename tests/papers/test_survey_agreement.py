@@ -378,9 +378,29 @@ def test_a_cause_that_comes_after_all_is_as_good_as_a_farewell() -> None:
     cluster.crash(1)
     cluster.run_ms(20)
     assert cluster.delivered(2) == []
-    cluster.run_ms(5_000)
+    cluster.run_ms(40)
     assert cluster.delivered(2) == [b"effect"]
+    cluster.run_ms(5_000)
     assert cluster.delivered(3) == [b"cause", b"effect"]
+
+
+def test_what_was_waiting_in_the_group_is_no_longer_waited_for() -> None:
+    """Node 1 leaves while node 0's words to the group wait there for node 2's. It drops them, and
+    what node 0 says elsewhere waits for nothing but its farewell."""
+    cluster = Cluster(3, "cbcast", groups={"club": [0, 1], "other": [1, 2]})
+    cluster.run_ms(50)
+    cluster.cut(1, 2)
+    cluster.publish(2, b"question", "club")
+    cluster.run_ms(5)
+    cluster.publish(0, b"answer", "club")
+    cluster.run_ms(5)
+    cluster.publish(0, b"elsewhere", "other")
+    cluster.run_ms(100)
+    cluster.leave(1, "club")
+    cluster.run_ms(LATENCY_MS)
+    assert cluster.delivered(1) == []
+    cluster.run_ms(2 * LATENCY_MS)
+    assert cluster.delivered(1) == [b"elsewhere"]
 
 
 def test_who_comes_back_still_waits_for_what_it_left() -> None:

@@ -244,21 +244,24 @@ def test_who_no_longer_asks_is_told_until_it_asks() -> None:
     assert keeper.said() == []
 
 
-def test_nobody_is_told_again_who_asks_or_who_went() -> None:
-    for went in (False, True):
+def test_nobody_is_told_again_who_asks_or_has_all_or_went() -> None:
+    for case in ("asks", "has all", "went before", "went after"):
         keeper = Keeper()
-        keeper.mine = {5: not went}
+        keeper.mine = {} if case == "has all" else {5: case == "asks"}
         keeper.hears(ONE, Ask({GROUP: 5}, {GROUP: 5}))
-        if went:
+        if case == "went before":
             keeper.safe.on_neighbour_down(ONE, keeper.out)
-        keeper.safe.got_everywhere(GROUP, 5, keeper.out)
+        keeper.safe.got_everywhere(GROUP, 6, keeper.out)
         keeper.said()
+        if case == "went after":
+            keeper.safe.on_neighbour_down(ONE, keeper.out)
         keeper.safe.tell(keeper.out)
         assert keeper.said() == []
 
 
 def test_who_is_told_to_ask_says_what_it_still_keeps() -> None:
     keeper = Keeper()
+    keeper.safe._tending = False  # it had ended
     answer = keeper.hears(ORIGIN, Everywhere({GROUP: 1}, True, True))
     assert answer == [(ORIGIN, repr(Ask({GROUP: 2}, {GROUP: 2})))]
     assert keeper.safe._tending

@@ -219,8 +219,9 @@ class AddressedMulticast(Multicast):
     def on_left(self, member: NodeId, left: Message, group: GroupId, out: Outbox) -> None:
         """A node is no member any more; `left` is the message that said so."""
 
-    def take_other(self, sender: NodeId, taken: Message) -> bool:
-        """Take something that only this protocol knows; False if it does not."""
+    def take_other(self, sender: NodeId, taken: Message, out: Outbox | None) -> bool:
+        """Take something that only this protocol knows; False if it does not. Without `out` it was
+        taken, and answered, before a restart."""
         return False
 
     # What the node is told
@@ -347,7 +348,7 @@ class AddressedMulticast(Multicast):
         if isinstance(taken, Entrusted):
             origin, message = taken.origin, taken.message
         if self.content_of(message) is None:
-            if not self.take_other(sender, taken) and out is not None:
+            if not self.take_other(sender, taken, out) and out is not None:
                 out.note("addressed_multicast.stray", sender)
             return None
         if origin not in self.links.peers:

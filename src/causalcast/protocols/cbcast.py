@@ -287,17 +287,11 @@ class Cbcast(AddressedMulticast):
     # Welcomes and farewells that will never come
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        if isinstance(message, Unwelcomed):
-            self._vouch(sender, message, out)
-        elif isinstance(message, Unheard):
-            if self.done.get(EVERYBODY, {}).get(sender, 0) >= message.number:
-                self._say_farewell(sender, message.group, message.number, out)
-        else:
-            held = self.waiting.size()
-            super().on_message(sender, message, out)
-            if self.waiting.size() != held:
-                self._pause = self._first_pause
-            self._ask_soon(out)
+        held = self.waiting.size()
+        super().on_message(sender, message, out)
+        if self.waiting.size() != held:
+            self._pause = self._first_pause
+        self._ask_soon(out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         super().on_neighbour_down(peer, link, out)
@@ -346,11 +340,10 @@ class Cbcast(AddressedMulticast):
     def _ask(self, out: Outbox) -> None:
         self._asking = False
         for group, counts in self._unwelcoming().items():
-            for peer in self.safe.present():
-                out.send(peer, Unwelcomed(group, self.lists.time_of(group, self.me), counts))
+            time = self.lists.time_of(group, self.me)
+            self.links.send(self.safe.present(), Unwelcomed(group, time, counts), out)
         for unheard in self._unheard().values():
-            for peer in self.safe.present():
-                out.send(peer, unheard)
+            self.links.send(self.safe.present(), unheard, out)
         self._pause *= 2
         self._ask_soon(out)
 
@@ -391,16 +384,22 @@ class Cbcast(AddressedMulticast):
         counts = dict(self.past.get(group, {}))
         self.links.send([member], Farewell(group, number, counts), out)
 
-    def take_other(self, sender: NodeId, taken: Message) -> bool:
+    def take_other(self, sender: NodeId, taken: Message, out: Outbox | None) -> bool:
         if isinstance(taken, Farewell):
             if self.farewells.on_farewell(sender, taken, len(self.everybody) - 1):
                 self.waiting.wake_all()
-            return True
-        if not isinstance(taken, Vouched):
+        elif isinstance(taken, Vouched):
+            if self.lists.time_of(taken.group, self.me) == taken.time:
+                for node, published in taken.counts.items():
+                    self._not_meant(taken.group, node, published)
+        elif isinstance(taken, Unwelcomed):
+            if out is not None:
+                self._vouch(sender, taken, out)
+        elif isinstance(taken, Unheard):
+            if out is not None and self.done.get(EVERYBODY, {}).get(sender, 0) >= taken.number:
+                self._say_farewell(sender, taken.group, taken.number, out)
+        else:
             return False
-        if self.lists.time_of(taken.group, self.me) == taken.time:
-            for node, published in taken.counts.items():
-                self._not_meant(taken.group, node, published)
         return True
 
     def end_membership(self, group: GroupId) -> None:

@@ -343,6 +343,7 @@ class Cbcast(AddressedMulticast):
             time = self.lists.time_of(group, self.me)
             self.links.send(self.safe.present(), Unwelcomed(group, time, counts), out)
         for unheard in self._unheard().values():
+            out.note("cbcast.unheard")
             self.links.send(self.safe.present(), unheard, out)
         self._pause *= 2
         self._ask_soon(out)

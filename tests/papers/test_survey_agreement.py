@@ -6,6 +6,7 @@ one keep it until all have it, and hand it over when its origin is away. Without
 nobody ever asks or offers anything) the others wait for the origin's return.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -290,12 +291,14 @@ def test_a_welcome_that_will_never_come(kept: bool) -> None:
 LEAVING = {"club": [0, 1, 2, 3], "all": [0, 1, 2, 3]}
 
 
-def leave_while_something_follows(protocol: str, groups: dict[str, list[int]]) -> Cluster:
+def leave_while_something_follows(
+    protocol: str, nodes: int = 4, cut: Sequence[tuple[int, int]] = ((0, 2), (0, 3), (1, 3))
+) -> Cluster:
     """Node 1 has node 0's words to the club, which nobody else gets, and says something else to
     all, before it hears that node 2 left the club."""
-    cluster = Cluster(4, protocol, groups=groups)
+    cluster = Cluster(nodes, protocol, groups={**LEAVING, "all": list(range(nodes))})
     cluster.run_ms(50)
-    for a, b in ((0, 2), (0, 3), (1, 3)):
+    for a, b in cut:
         cluster.cut(a, b)
     cluster.publish(0, b"cause", "club")
     cluster.run_ms(5)
@@ -310,7 +313,7 @@ def leave_while_something_follows(protocol: str, groups: dict[str, list[int]]) -
 def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restarts: str) -> None:
     """Node 0 and node 1 die before they hear of the leave. If node 2 took the effect, node 3 would
     wait for ever for what node 2 says."""
-    cluster = leave_while_something_follows(protocol, LEAVING)
+    cluster = leave_while_something_follows(protocol)
     cluster.run_ms(LATENCY_MS)
     cluster.crash(1)
     assert cluster.delivered(1) == [b"cause", b"effect"]
@@ -331,7 +334,7 @@ def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restar
 
 def test_who_says_farewell_entrusts_the_causes() -> None:
     """Node 1 hears of the leave before it dies: then node 2 has the cause, for node 3."""
-    cluster = leave_while_something_follows("cbcast", LEAVING)
+    cluster = leave_while_something_follows("cbcast")
     cluster.run_ms(3 * LATENCY_MS)
     cluster.crash(1)
     assert cluster.delivered(2) == [b"effect"]
@@ -345,16 +348,8 @@ def test_who_says_farewell_entrusts_the_causes() -> None:
 def test_others_say_farewell_for_one_that_died(kept: bool) -> None:
     """Node 4 is in no club; it got the cause and the effect from node 1, which dies before it can
     say farewell. So what node 2 left is explained by node 4. If node 4 has nothing, nobody has."""
-    cluster = Cluster(5, "cbcast", groups={"club": [0, 1, 2, 3], "all": [0, 1, 2, 3, 4]})
-    cluster.run_ms(50)
     cut = [(0, 2), (0, 3), (0, 4), (1, 3)]
-    for a, b in cut if kept else [*cut, (1, 4)]:
-        cluster.cut(a, b)
-    cluster.publish(0, b"cause", "club")
-    cluster.run_ms(5)
-    cluster.leave(2, "club")
-    cluster.publish(1, b"effect", "all")
-    cluster.crash(0)
+    cluster = leave_while_something_follows("cbcast", 5, cut if kept else [*cut, (1, 4)])
     cluster.run_ms(LATENCY_MS)
     cluster.crash(1)
     cluster.run_ms(20_000)

@@ -152,7 +152,7 @@ class Farewells:
     def size(self) -> int:
         """Entries kept."""
         return sum(
-            len(leave.heard) + len(leave.counts) + sum(map(len, leave.beyond.values()))
+            1 + len(leave.heard) + len(leave.counts) + sum(map(len, leave.beyond.values()))
             for leave in self._leaves.values()
         )
 

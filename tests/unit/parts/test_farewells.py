@@ -37,7 +37,7 @@ def restarted(farewells: Farewells) -> Farewells:
 
 
 def test_only_what_is_not_in_the_past_is_lacking_and_only_of_what_was_left() -> None:
-    assert not lacks(Farewells(), 4)
+    assert not lacks(Farewells(), 4) and Farewells().size() == 0 and left().size() == 1
     assert lacks(left(), 4) and lacks(left(), 4, past=3)
     assert not lacks(left(), 4, past=4)
     assert not list(left().lacks(ONE, OTHER, {ORIGIN: 4}, {}))
@@ -47,10 +47,10 @@ def test_what_came_counts_when_nothing_before_it_is_missing() -> None:
     farewells = left()
     assert keeps(farewells, 2, 0) and not lacks(farewells, 2)
     assert not keeps(farewells, 9, 7) and not keeps(farewells, 7, 4)
-    assert lacks(restarted(farewells), 3) and farewells.size() == 3
+    assert lacks(restarted(farewells), 3) and farewells.size() == 4
     assert keeps(farewells, 4, 2)
     assert not lacks(restarted(farewells), 9) and lacks(farewells, 10)
-    assert farewells.size() == 1
+    assert farewells.size() == 2
     assert not keeps(farewells, 4, 2)  # again
     assert not Farewells().keeps(ORIGIN, CLUB, 2, 0, {})
 

@@ -306,7 +306,7 @@ class SafeKeeping:
         for peer in self._due:
             out.send(peer, Everywhere(dict(self._told), True, True))
         if self._due:
-            out.start_timer(TELL, self._first_pause)
+            out.start_timer(TELL, self._longest_unanswered())  # who hangs is not pestered
 
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
         """Somebody may have come back that lacks something, or knows something."""

@@ -233,7 +233,8 @@ def test_who_no_longer_asks_is_told_until_it_asks() -> None:
     assert keeper.said() == [(ORIGIN, others), (OTHER, others), (ONE, first)]
     for _ in range(3):  # it got lost
         keeper.safe.tell(keeper.out)
-        assert [e.name for e in keeper.out.effects if isinstance(e, StartTimer)] == [TELL]
+        timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
+        assert timers == [(TELL, MOST_PATIENCE * PAUSE)]
         assert keeper.said() == [(ONE, first)]
     keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 7}))  # so we are in debt again
     keeper.safe.got_everywhere(GROUP, 7, keeper.out)

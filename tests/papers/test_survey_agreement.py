@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from causalcast.core import NodeId
+from causalcast.core import NodeId, Outbox
 from causalcast.judge import judge
+from causalcast.parts.farewells import Unheard
+from causalcast.protocols.cbcast import Cbcast
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -445,3 +447,20 @@ def test_what_nobody_alive_can_explain_is_delivered_by_nobody(protocol: str) -> 
     cluster.run_ms(5000)
     expected = [b"who is there?", b"question", b"answer"]
     assert cluster.delivered(2) == cluster.delivered(3) == expected
+
+
+def test_nobody_says_farewell_before_it_knows_of_the_leave() -> None:
+    cluster = Cluster(3, "cbcast", groups={"club": [0, 1, 2]})
+    cluster.run_ms(50)
+
+    def answered() -> bool:
+        out = Outbox()
+        asked = cluster.world.nodes[1].stack.multicast
+        assert isinstance(asked, Cbcast)
+        asked.take_other(NodeId(2), Unheard(cluster.group_id("club"), 1), out)
+        return bool(out.effects or out.records)
+
+    assert not answered()
+    cluster.leave(2, "club")
+    cluster.run_ms(5)
+    assert answered()

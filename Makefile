@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo chaos test test-fast lint format nightly mutants bench bench-runtime bench-overlays bench-pipeline compile fuzz clean help
+.PHONY: demo chaos test test-all test-fast lint format check-wheels changelog nightly mutants bench \
+	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
-	@echo "make test      everything the tests need, then the whole test suite"
+	@echo "make test      everything the tests need, then tests of every kind (minutes)"
+	@echo "make test-all  the whole test suite: long campaigns, every planted bug, compiled code too"
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
+	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make chaos KILLS=200  kill, stop and cut off real nodes of three protocols; judge them"
@@ -19,7 +22,10 @@ help:
 	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
 	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
-	@echo "make compile   the simulator and the protocols as C, into build/compiled"
+	@echo "make wheel     the package for pip, compiled where there is a C compiler, into dist"
+	@echo "make wheels    the same for every Python 3.11 to 3.14 on the path, and the sdist"
+	@echo "make compile   that wheel, unpacked into build/compiled"
+	@echo "make changelog the news fragments become a section of CHANGELOG.md (at a release)"
 
 demo: $(VENV)/.demo
 	$(BIN)/causalcast demo
@@ -31,9 +37,15 @@ SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/
 	tests/transcripts tests/tidy
 REAL = tests/spark tests/docs tests/integration tests/cli
 
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations 15
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal $(SIMULATED)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(REAL)
+	$(PYTEST) -m "not slow" $(SIMULATED)
+	$(PYTEST) -m "not slow" $(REAL)
+
+test-all: $(VENV)/.fuzz-where-there-is-a-wheel
+	$(PYTEST) $(SIMULATED)
+	$(PYTEST) $(REAL)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto
@@ -68,7 +80,7 @@ mutants: $(VENV)/.demo
 
 FUZZ_SECONDS ?= 30
 
-fuzz: $(VENV)/.dev
+fuzz: $(VENV)/.fuzz
 	$(BIN)/python tests/fuzz/fuzz.py --all --seconds $(FUZZ_SECONDS) --corpus build/fuzz
 
 bench: compile
@@ -84,14 +96,35 @@ bench-overlays: compile
 bench-pipeline: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py
 
+wheel: $(VENV)/.made
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls -s --block-size=1K dist
+
+wheels: $(VENV)/.dev
+	@set -e; for version in 3.11 3.12 3.13 3.14; do \
+		if python$$version -m pip --version >/dev/null 2>&1; then \
+			python$$version -m pip wheel --quiet --no-deps --wheel-dir dist .; \
+		else echo "python$$version with pip is not on the path: no wheel for it"; fi; \
+	done
+	$(BIN)/python -c 'import build_backend; build_backend.build_sdist("dist")' >/dev/null
+	@ls -s --block-size=1K dist
+
 compile: build/compiled/.made
 
-build/compiled/.made: $(VENV)/.dev setup.py $(shell find src -name '*.py')
+build/compiled/.made: $(VENV)/.made setup.py build_backend.py $(shell find src -name '*.py')
 	@command -v $${CC:-cc} >/dev/null || \
 		{ echo "make compile needs a C compiler; install one (on Debian: apt install gcc) or set CC"; exit 2; }
-	CAUSALCAST_COMPILE=1 $(BIN)/python setup.py --quiet build --build-base build/mypyc --build-lib build/compiled
+	@rm -rf build/wheel build/compiled
+	CAUSALCAST_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(BIN)/python -m zipfile -e build/wheel/causalcast-*.whl build/compiled
 	@touch $@
 	@echo "compiled; use it with PYTHONPATH=build/compiled"
+
+check-wheels: $(VENV)/.made
+	$(BIN)/python scripts/check_wheels.py
+
+changelog: $(VENV)/.made
+	$(BIN)/python scripts/changelog.py
 
 clean:
 	rm -rf $(VENV) build dist demo-run
@@ -104,11 +137,21 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,plots]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark,connect,plots,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[connect,dev]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fuzz]' || \
+		{ echo "make fuzz needs atheris, which has no wheel here: install clang, so that pip can build it"; exit 2; }
+	@touch $@
+
+$(VENV)/.fuzz-where-there-is-a-wheel: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --only-binary atheris -e '.[fuzz]' || \
+		echo "atheris has no wheel here: two tests that fuzz by coverage will be skipped"
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

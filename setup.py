@@ -1,13 +1,22 @@
-"""Compiles what is below the worlds, the simulator and the steps of real nodes, when asked to.
+"""Says which modules are compiled, and builds them side by side.
 
-An ordinary install is pure Python. `CAUSALCAST_COMPILE=1` (see `make compile`) compiles the modules
-listed here from the same sources; they behave the same and run several times as fast.
+`build_backend.py` decides whether a wheel is compiled. What is listed here is compiled by mypyc
+from the same sources that are interpreted elsewhere; it behaves the same and runs several times as
+fast.
 """
 
+import hashlib
 import os
+import re
+import shutil
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 COMPILED_PACKAGES = ("core", "parts", "detectors", "overlays", "protocols", "simulator")
 FURTHER_MODULES = (
@@ -33,6 +42,23 @@ INTERPRETED = (
     "simulator/run_result.py",
     "simulator/saved_graph.py",
 )
+OBJECTS = Path("build/objects")  # object files of earlier builds, by what they were made from
+
+
+def readme_for_an_index() -> str:
+    """The README with links that also work where only this page is shown, as on a package index."""
+    home = tomllib.loads(Path("pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\])\((?!https?://)([^)#]+)\)", rf"\1({home}/raw/main/\2)", text)
+    return re.sub(
+        r"(?<!!)(\[[^\]]*\])\((?!https?://|#)([^)]+)\)", rf"\1({home}/blob/main/\2)", text
+    )
+
+
+DESCRIPTION = {
+    "long_description": readme_for_an_index(),
+    "long_description_content_type": "text/markdown",
+}
 
 
 def modules_to_compile() -> list[str]:
@@ -41,24 +67,97 @@ def modules_to_compile() -> list[str]:
     return [str(root / module) for module in FURTHER_MODULES] + [
         str(path)
         for package in COMPILED_PACKAGES
-        for path in sorted((root / package).glob("*.py"))
+        for path in sorted((root / package).rglob("*.py"))
         if path.name != "__init__.py" and str(path.relative_to(root)) not in INTERPRETED
     ]
 
 
-if os.environ.get("CAUSALCAST_COMPILE") == "1":
+class BuildWithSamples(build_py):
+    """Takes the scenarios and the examples into the package, so that they are found by name."""
+
+    def run(self) -> None:
+        """Copy them beside the modules."""
+        super().run()
+        if self.editable_mode:
+            return  # it runs from the checkout, where they are anyway
+        for kind, ending in (("scenarios", ".toml"), ("examples", ".py")):
+            folder = Path(self.build_lib, "causalcast", "samples", kind)
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(Path(kind).glob(f"*{ending}")):
+                shutil.copyfile(path, folder / path.name)
+
+
+class BuildSideBySide(build_ext):
+    """Compiles every C file by itself, on all cores, unless an earlier build did it already."""
+
+    def build_extensions(self) -> None:
+        """Compile all files of all extensions first, then link each extension."""
+        headers = hashlib.sha256()
+        for path in sorted(Path(self.build_temp, "c").rglob("*.h")):
+            headers.update(path.read_bytes())
+        self._common = headers.hexdigest()
+        jobs = [
+            (extension, source) for extension in self.extensions for source in extension.sources
+        ]
+        # The longest first, so that no core waits for the last file.
+        jobs.sort(key=lambda job: -os.path.getsize(job[1]))
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            objects = dict(zip(map(_key, jobs), pool.map(self._object, jobs), strict=True))
+            list(pool.map(lambda extension: self._link(extension, objects), self.extensions))
+
+    def _object(self, job: tuple[Extension, str]) -> str:
+        extension, source = job
+        made_from = hashlib.sha256(Path(source).read_bytes())
+        made_from.update(self._common.encode())
+        flags = [self.compiler.compiler_so, extension.extra_compile_args, extension.include_dirs]
+        made_from.update(repr([sys.version, self.compiler.include_dirs, *flags]).encode())
+        kept = OBJECTS / f"{made_from.hexdigest()[:32]}.o"
+        if not kept.exists():
+            (made,) = self.compiler.compile(
+                [source],
+                output_dir=str(Path(self.build_temp, "o")),
+                include_dirs=extension.include_dirs,
+                extra_postargs=extension.extra_compile_args,
+            )
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made, kept.with_suffix(f".{os.getpid()}"))
+            os.replace(kept.with_suffix(f".{os.getpid()}"), kept)
+        return str(kept)
+
+    def _link(self, extension: Extension, objects: dict[tuple[str, str], str]) -> None:
+        self.compiler.link_shared_object(
+            [objects[extension.name, source] for source in extension.sources],
+            self.get_ext_fullpath(extension.name),
+            extra_postargs=["-s"],  # names are of no use to anybody, and half of the size
+        )
+
+
+def _key(job: tuple[Extension, str]) -> tuple[str, str]:
+    return job[0].name, job[1]
+
+
+def compiled_package() -> None:
+    """Build with everything compiled that is listed above."""
     from mypyc.build import mypycify
 
-    level = os.environ.get("CAUSALCAST_OPTIMIZE", "3")  # of the C compiler; 0 is soon done
+    temporary = "build/mypyc"
     setup(
+        **DESCRIPTION,
+        cmdclass={"build_py": BuildWithSamples, "build_ext": BuildSideBySide},
+        options={"build": {"build_temp": temporary}},
         ext_modules=mypycify(
             modules_to_compile(),
-            opt_level=level,
+            # Of the C compiler; 3 takes a tenth longer.
+            opt_level=os.environ.get("CAUSALCAST_OPTIMIZE", "2"),
             debug_level="0",
-            # One file of a hundred megabytes lets the compiler inline across modules. Where it is
-            # not to optimize anything, a file per module takes it a third of the time.
-            multi_file=level == "0",
-        )
+            multi_file=True,
+            target_dir=f"{temporary}/c",
+        ),
     )
+
+
+# pip asks for the metadata first; nothing need be compiled for that.
+if os.environ.get("CAUSALCAST_COMPILE") == "1" and "bdist_wheel" in sys.argv:
+    compiled_package()
 else:
-    setup()
+    setup(**DESCRIPTION, cmdclass={"build_py": BuildWithSamples})

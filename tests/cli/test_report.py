@@ -10,6 +10,7 @@ import pytest
 from causalcast.cli.main import main
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_report_is_one_file_with_the_verdict_first(
     good: Path, bad: Path, tmp_path: Path, spark: Any

@@ -64,6 +64,7 @@ def test_seeds_are_a_range(seeds: str) -> None:
         parse_seeds(seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_sweep_runs_judges_measures_and_goes_on(
     spark: Any, scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -57,6 +57,22 @@ def test_a_run_is_exported(good: Path, tmp_path: Path, form: str) -> None:
     assert len(out.read_text().splitlines()) == {"shiviz": 2 + 2 * 8, "jsonl": 3 + 8}[form]
 
 
+def test_an_export_says_how_many_events_it_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ShiViz draws some kinds of events; a full trace has many more."""
+    run, out = tmp_path / "run", tmp_path / "run.shiviz"
+    scenario = str(Path(__file__).parents[2] / "scenarios" / "revoke_then_post.toml")
+    assert main(["simulate", scenario, "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["trace", "export", str(run), "--format", "shiviz", "--out", str(out)]) == 0
+    written = (len(out.read_text().splitlines()) - 2) // 2
+    said = capsys.readouterr().out
+    assert f"{out}: {written} events of 3 nodes" in said
+    left_out = len(read_run(run).events) - written
+    assert left_out > 0 and f"left out: {left_out} events of other kinds than publish" in said
+
+
 def test_an_export_comes_back(good: Path, tmp_path: Path) -> None:
     first, again, second = (tmp_path / name for name in ("first.jsonl", "again", "second.jsonl"))
     assert main(["trace", "export", str(good), "--format", "jsonl", "--out", str(first)]) == 0

@@ -1,5 +1,7 @@
 """`causalcast udp` and `udp-ptp`, typed into through a terminal: the report's demonstrations."""
 
+import argparse
+import asyncio
 import os
 import re
 import socket
@@ -10,7 +12,11 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from causalcast.cli import udp
 from causalcast.cli.main import main
+from causalcast.parts.member_multicast import Stamped
+from causalcast.runtime.links.members_file import Member
+from causalcast.wire.member_message import encode
 
 NAMES = ("ada", "bob", "cleo")
 PATIENCE = 30
@@ -135,6 +141,70 @@ def test_a_killed_member_is_dropped_after_the_last_retransmission(stage: Stage) 
     bob.expect_exact("ada: only two")
     ada.sendline("/members")
     ada.expect_exact("cleo: failed")
+
+
+def test_the_others_go_on_after_one_that_died_half_way(stage: Stage) -> None:
+    """Ada's last words reached bob alone; cleo gets them from him, and then all that follows."""
+    ada = stage.member("ada", "-T", "600000000")
+    bob, cleo = stage.member("bob", "-n", "1"), stage.member("cleo", "-n", "1", "-C", "1")
+    ada.sendline("last words")
+    bob.expect_exact("ada: last words")
+    ada.close(force=True)
+    bob.sendline("party photos")
+    cleo.expect_exact("held back: message 1 of bob, clock [1, 1, 0], waits for message 1 of ada")
+    cleo.sendline("what happened?")
+    for member in (bob, cleo):
+        member.expect_exact("and is dropped")
+    cleo.expect_exact("[causal] message 1 of ada came through bob")
+    cleo.expect_exact("ada: last words")
+    cleo.expect_exact("bob: party photos")
+    bob.sendline("and on")
+    cleo.expect_exact("bob: and on")
+
+
+class Wires:
+    """An endpoint that sends nothing, and remembers whom it was told to make wait."""
+
+    def __init__(self, *_: object) -> None:
+        self.layers: list[object] = []
+        self.rooms: list[tuple[int, bool]] = []
+
+    def make_room(self, peer: int, room: bool) -> None:
+        self.rooms.append((peer, room))
+
+
+class Lines:
+    """A prompt that keeps what is said."""
+
+    def __init__(self, *_: object) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_nobody_is_deaf_after_a_full_hold_back_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bob says more than a thousand things before ada's late copy comes; he is asked to wait."""
+    monkeypatch.setattr(udp, "UdpEndpoint", Wires)
+    monkeypatch.setattr(udp, "Prompt", Lines)
+    options = argparse.Namespace(retransmissions=5, ack_delay=0, causal_debug=False)
+    members = [Member(name, port, name, "127.0.0.1") for port, name in enumerate(NAMES, 1)]
+
+    async def talk() -> udp.MulticastSession:
+        cleo = udp.MulticastSession(members, 2, options)
+        for number in range(1, 1101):
+            said = Stamped([1, number, 0], True, b"number %d" % number, 0, True)
+            cleo._take(1, encode(said))
+        assert cleo.prompt.said[1:] == [
+            "bob is asked to wait: too many of its messages are held back"
+        ]
+        cleo._take(0, encode(Stamped([1, 0, 0], True, b"first", 0, True)))
+        return cleo
+
+    cleo = asyncio.run(talk())
+    assert cleo.endpoint.rooms == [(1, False), (1, True)]
+    assert cleo.prompt.said[2] == "ada: first" and cleo.prompt.said[-1] == "bob may go on"
+    assert len(cleo.prompt.said) == 2 + 1101 + 1
 
 
 def test_delayed_acknowledgements_cause_retransmissions_and_no_doubles(stage: Stage) -> None:

@@ -63,3 +63,27 @@ def test_nothing_is_left_to_do_and_nothing_names_a_machine() -> None:
 def test_pins_name_versions_and_no_host() -> None:
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert line.startswith("#") or re.fullmatch(r"[\w.\-]+==[\w.+]+", line), line
+
+
+# What an assert may call: it changes nothing, so nothing is missing where asserts are left out.
+HARMLESS = {"isinstance", "issubclass", "len", "all", "any", "get", "number_of", "message_id"}
+
+
+def test_asserts_do_nothing_that_python_without_them_would_leave_out() -> None:
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                for inner in ast.walk(node.test):
+                    where = f"{path}:{node.lineno}: {ast.unparse(node.test)}"
+                    assert not isinstance(inner, (ast.NamedExpr, ast.Await)), where
+                    if isinstance(inner, ast.Call):
+                        assert ast.unparse(inner.func).split(".")[-1] in HARMLESS, where
+
+
+def test_the_test_kit_judges_without_assert_statements() -> None:
+    """There an assert tells the type checker something; what is judged is raised."""
+    for path, tree in modules("testing"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                text = ast.unparse(node.test)
+                assert "isinstance(" in text or "is not None" in text, f"{path}: {text}"

@@ -14,7 +14,6 @@ from rich.console import Console
 from causalcast.chaos.chaos_plan import FAULTS, NETWORK_FAULTS, ChaosPlan
 from causalcast.chaos.packet_network import PacketNetwork, command_with_rights
 from causalcast.cli.node import protocol_for_toml, settings_of
-from causalcast.cli.spark_options import needs_pipeline
 from causalcast.errors import ConfigError
 
 EPILOG = """
@@ -32,7 +31,6 @@ def add_to(subparsers: Any) -> None:
     usual = ChaosPlan()
     chaos = subparsers.add_parser(
         "chaos",
-        help="kill, stop and cut off real nodes, and judge what they delivered",
         description="Run clusters of real processes on this machine. Kill nodes with SIGKILL and "
         "start them again, stop them, shift their clocks, fill their disks; cut their network, and "
         "lose, double, delay and reorder its packets. Then check the histories: no acknowledged "
@@ -61,8 +59,8 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Play all rounds, tell what was found."""
-    with needs_pipeline():
-        from causalcast.chaos.campaign import run_campaign
+    from causalcast.chaos.campaign import run_campaign
+
     outside = command_with_rights() if set(options.faults) & set(NETWORK_FAULTS) else []
     if outside and PacketNetwork.objection():
         # Again where we may make networks; there we are root, and come here no more.

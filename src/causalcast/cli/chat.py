@@ -16,7 +16,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `chat`."""
     parser = subparsers.add_parser(
         "chat",
-        help="talk in a group through a node that runs",
         description="What you type is published in the group, what others publish is printed. "
         "It begins with what the node has not handed to anybody yet. Ctrl-D or Ctrl-C ends it.",
     )
@@ -50,6 +49,9 @@ def run(options: argparse.Namespace) -> int:
                 if line.strip():
                     said = json.dumps({"name": name, "says": line.strip()}, ensure_ascii=False)
                     speaking.ask("publish", group=group, text=said)
+        # A thread that is printing while the interpreter ends would end it with an error.
+        listening.hang_up()
+        reader.join()
     return 0
 
 
@@ -59,6 +61,7 @@ def _show(client: ControlClient, group: str, me: int) -> None:
         for message in client.messages(group):
             if message["origin"] != me:
                 print(_line(message), flush=True)
+            client.acknowledge(message)
 
 
 def _line(message: dict[str, Any]) -> str:

@@ -27,7 +27,6 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "compare",
-        help="run one workload over the protocols of the survey and measure them",
         description="Run the same workload over all protocols of the survey, and print for each: "
         "what copies carry, on which share of all ways from publishers to others they travel, "
         "whether messages block, the mean and most bytes of a copy beside its own body, the share "

@@ -6,7 +6,6 @@ trace of all nodes is gathered and verified.
 """
 
 import argparse
-import importlib.util
 import sys
 import tempfile
 import time
@@ -16,7 +15,8 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from causalcast.errors import MissingDependency, NodeError
+from causalcast.cli.extras import missing
+from causalcast.errors import NodeError
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
@@ -26,7 +26,7 @@ CAUGHT_UP_WITHIN: Final = 60.0  # seconds; it takes a few
 
 def add_to(subparsers: Any) -> None:
     """Declare the command."""
-    demo = subparsers.add_parser("demo", help="kill nodes of a real cluster and verify its trace")
+    demo = subparsers.add_parser("demo")
     demo.add_argument("--out", type=Path, help="a new folder (default: a temporary one)")
     demo.add_argument("--seconds", type=float, default=8.0, help="how long traffic flows")
     demo.add_argument("--no-verify", action="store_true", help="stop when the run is gathered")
@@ -184,13 +184,12 @@ class Story:
 
 def verify_and_report(run: Path, report: Path, console: Console) -> int:
     """Judge the run with the pipeline and write the report; the exit code of the verdict."""
-    if importlib.util.find_spec("causalcast.cli.verify") is None:
-        raise MissingDependency(f"no verification in this installation; the run is in {run}")
     from causalcast.cli.main import main
 
-    console.print("verifying the trace with Spark")
-    code = main(["verify", str(run)])
-    report_code = main(["report", str(run), "--out", str(report)])
+    where = ["--local"] if missing("spark") else []
+    console.print("verifying the trace " + ("in this process" if where else "with Spark"))
+    code = main(["verify", str(run), *where])
+    report_code = main(["report", str(run), "--out", str(report), *where])
     if code or report_code:
         console.print(f"[bold red]something is wrong with this run[/]; it is kept in {run}")
     else:

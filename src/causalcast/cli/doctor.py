@@ -19,7 +19,6 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     doctor = subparsers.add_parser(
         "doctor",
-        help="what is wrong with a node, and what to do about it",
         description="Look at the configuration, disk, journal, trace, clock, ports and peers of a "
         "node, running or not. Changes nothing. Exit code 1 if there is a problem; warnings are "
         "none.",

@@ -30,7 +30,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `experiment` and its parts."""
     parser = subparsers.add_parser(
         "experiment",
-        help="many real nodes that broadcast when they are told to, judged afterwards",
         description="Start many real nodes, tell one of them what all are to do, and gather, "
         "verify and measure what they logged.",
         epilog=EPILOG,
@@ -76,9 +75,7 @@ def _add_collect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience", type=float, default=30.0, help="seconds without any progress before giving up"
     )
-    parser.add_argument(
-        "--local", action="store_true", help="verify without Spark, and write no HTML report"
-    )
+    parser.add_argument("--local", action="store_true", help="verify and report without Spark")
 
 
 def run_bootstrap(options: argparse.Namespace) -> int:
@@ -188,11 +185,10 @@ def _judge(folder: Path, local: bool) -> int:
     code = main(["trace", "gather", str(folder), "--out", str(run)])
     if code:
         return code
-    if local:
-        return main(["verify", str(run), "--local"])
-    code = main(["verify", str(run)])
-    main(["metrics", str(run)])
-    main(["report", str(run), "--out", str(report)])
+    where = ["--local"] if local else []
+    code = main(["verify", str(run), *where])
+    main(["metrics", str(run), *where])
+    main(["report", str(run), "--out", str(report), *where])
     _console().print(f"the report: {report}")
     return code
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from causalcast.cli.output import print_facts
+from causalcast.cli.samples import SCENARIO_HELP, scenario_path
 from causalcast.cli.simulate import parse_settings
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.explore import Exploration, Explorer, Limits
@@ -28,7 +29,6 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "explore",
-        help="every interleaving of a small scenario, judged without sampling",
         description="Let the publications of a scenario happen at any moment, messages arrive in "
         "every order their links allow, and as often as the options say, timers run out, nodes "
         "crash and return, suspicions be raised, links be cut, messages be lost or doubled. Every "
@@ -36,7 +36,7 @@ def add_to(subparsers: Any) -> None:
         "steps sets the stage with them; the publications at their end are explored.",
         epilog="example: causalcast explore scenarios/three_nodes_two_messages.toml --crashes 1",
     )
-    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file")
+    parser.add_argument("scenario", type=scenario_path, metavar="SCENARIO", help=SCENARIO_HELP)
     parser.add_argument("--protocol", metavar="NAME_OR_FILE", help="instead of the scenario's own")
     parser.add_argument(
         "--set",

@@ -20,9 +20,7 @@ from causalcast.runtime.security.join_token import make_token
 
 def add_to(subparsers: Any) -> None:
     """Declare the commands."""
-    keys = subparsers.add_parser(
-        "keys", help="make and revoke the keys with which nodes know one another"
-    )
+    keys = subparsers.add_parser("keys")
     commands: Any = keys.add_subparsers(metavar="WHAT", required=True)
     init = _add(commands, "init", "make the authority of a new cluster", run_init)
     init.add_argument("--cluster", required=True, help="its name, as in the TOML of its nodes")

@@ -15,7 +15,6 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "protocols",
-        help="list the protocols: what each promises, needs and costs",
         description="List the protocols: what each promises, needs and costs.",
         epilog="example: causalcast protocols vector_clock_broadcast",
     )

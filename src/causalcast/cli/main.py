@@ -1,62 +1,45 @@
-"""The command and its subcommands.
+"""The entrance of the command line: finds the command, parses its options, runs it.
 
-Each module named in `COMMANDS` has a function `add_to(subparsers)` that declares its commands and
-sets `run`, a function from the parsed arguments to the exit code. Modules are imported only when
-their command is asked for (or for `--help`), so that `causalcast simulate` never loads Spark.
+Each module named in `commands.py` has a function `add_to(subparsers)` that declares its commands
+and sets `run`, a function from the parsed arguments to the exit code. A module is imported only
+when its command is asked for: `causalcast simulate` never loads Spark, `--help` loads nothing.
 
 Exit codes: 0 fine; 1 a property was violated, a run is incomplete, or the work failed; 2 wrong
 usage, unusable input or environment, told in one line.
 """
 
 import argparse
+import difflib
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from causalcast.cli.commands import COMMANDS, listing
 from causalcast.errors import CausalcastError
-from causalcast.version import VERSION
+from causalcast.version import VERSION, build_kind
 
-# Which module declares which commands.
-COMMANDS: dict[str, str] = {
-    "simulate": "causalcast.cli.simulate",
-    "swarm": "causalcast.cli.swarm",
-    "explore": "causalcast.cli.explore",
-    "protocols": "causalcast.cli.list_protocols",
-    "compare": "causalcast.cli.compare",
-    "demo": "causalcast.cli.demo",
-    "up": "causalcast.cli.node",
-    "node": "causalcast.cli.node",
-    "chat": "causalcast.cli.chat",
-    "experiment": "causalcast.cli.experiment",
-    "join": "causalcast.cli.node",
-    "leave": "causalcast.cli.node",
-    "keys": "causalcast.cli.keys",
-    "pub": "causalcast.cli.node",
-    "sub": "causalcast.cli.node",
-    "status": "causalcast.cli.node",
-    "explain": "causalcast.cli.node",
-    "gone": "causalcast.cli.node",
-    "zones": "causalcast.cli.zones",
-    "group": "causalcast.cli.zones",
-    "doctor": "causalcast.cli.doctor",
-    "verify": "causalcast.cli.verify",
-    "report": "causalcast.cli.report",
-    "metrics": "causalcast.cli.report",
-    "trace": "causalcast.cli.trace",
-    "sweep": "causalcast.cli.sweep",
-    "watch": "causalcast.cli.watch",
-    "chaos": "causalcast.cli.chaos",
-    "udp": "causalcast.cli.udp",
-    "udp-ptp": "causalcast.cli.udp",
-}
+ABOUT = "Reliable causal multicast: simulate it, run it, and prove what it delivered."
+HELP = f"""\
+usage: causalcast [-h] [--version] COMMAND ...
+
+{ABOUT}
+
+{listing()}
+
+`causalcast COMMAND --help` tells more of each.
+"""
+COMPLETING = "_ARGCOMPLETE"  # set by the shell when it asks what could follow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; errors people can act on are one line on stderr."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if COMPLETING in os.environ:
+            return _complete()
         options = build_parser(arguments).parse_args(arguments)
         code: int = options.run(options)
         return code
@@ -72,16 +55,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """The parser of the word after `causalcast`; its help is the list of all commands."""
+
+    def format_help(self) -> str:
+        """The commands by what people want."""
+        return HELP
+
+    def error(self, message: str) -> Any:
+        """A command that does not exist is answered with those that look like it."""
+        wrong = next((word for word in sys.argv[1:2] if word not in COMMANDS), "")
+        near = difflib.get_close_matches(wrong, COMMANDS, 3)
+        if wrong and not wrong.startswith("-"):
+            hint = f"did you mean {' or '.join(near)}?" if near else "see causalcast --help"
+            message = f"there is no command {wrong!r}; {hint}"
+        self.exit(2, f"causalcast: {message}\n")
+
+
 def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command that `arguments` names, or of all commands."""
-    parser = argparse.ArgumentParser(
-        prog="causalcast",
-        description="Reliable causal multicast: simulate it, run it, and prove what it delivered.",
+    """The parser of the command that `arguments` names, or of `--help` and `--version` alone."""
+    parser = _Parser(prog="causalcast")
+    parser.add_argument(
+        "--version", action="version", version=f"causalcast {VERSION} ({build_kind()})"
     )
-    parser.add_argument("--version", action="version", version=f"causalcast {VERSION}")
-    subparsers: Any = parser.add_subparsers(metavar="COMMAND", required=True)
-    asked_for = arguments[0] if arguments else ""
-    modules = [COMMANDS[asked_for]] if asked_for in COMMANDS else dict.fromkeys(COMMANDS.values())
-    for module in modules:
-        importlib.import_module(module).add_to(subparsers)
+    subparsers: Any = parser.add_subparsers(
+        metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+    )
+    command = COMMANDS.get(arguments[0] if arguments else "")
+    if command is not None:
+        if command.needs:
+            from causalcast.cli.extras import require
+
+            require(command.needs, f"`causalcast {command.name}`")
+        importlib.import_module(f"causalcast.cli.{command.module}").add_to(subparsers)
     return parser
+
+
+def _complete() -> int:
+    """Answer a shell that asks what could follow; see `causalcast completion`."""
+    import argcomplete
+
+    words = shlex.split(os.environ.get("COMP_LINE", ""), posix=False)[1:]
+    parser = build_parser(words)
+    if not words or words[0] not in COMMANDS:
+        (subparsers,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        for name in COMMANDS:
+            subparsers.add_parser(name)
+    argcomplete.autocomplete(parser)
+    return 0

@@ -29,7 +29,7 @@ OVERLAYS = [*(kind for kind in GRAPHS if kind != "edges"), *CHANGING]
 def add_to(subparsers: Any) -> None:
     """Declare the commands."""
     _add_up(subparsers)
-    node = subparsers.add_parser("node", help="run one node from its TOML file")
+    node = subparsers.add_parser("node")
     node.add_argument("config", type=Path, metavar="CONFIG.toml")
     node.add_argument("--verbose", action="store_true", help="log notes of the protocol, too")
     node.add_argument("--log", default="text", choices=FORMS, help="how log lines look")
@@ -55,7 +55,7 @@ def add_to(subparsers: Any) -> None:
 
 
 def _add_up(subparsers: Any) -> None:
-    up = subparsers.add_parser("up", help="run a cluster on this machine until Ctrl-C")
+    up = subparsers.add_parser("up")
     up.add_argument("--nodes", type=int, default=5)
     up.add_argument("--protocol", default="vector_clock_broadcast", metavar="NAME_OR_FILE")
     up.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings")
@@ -79,7 +79,6 @@ def _add_up(subparsers: Any) -> None:
 def _add_join(subparsers: Any) -> None:
     join = subparsers.add_parser(
         "join",
-        help="run a new node that joins a running cluster",
         description="Ask the node at ADDRESS what cluster it is in, write a TOML for a new node "
         "of that cluster, and run it until Ctrl-C. The overlay must be one that nodes can join.",
     )
@@ -255,6 +254,7 @@ def run_sub(options: argparse.Namespace) -> int:
             else:
                 text = message.get("text", f"(binary) {message.get('base64')}")
                 print(f"{message['message']:>8}  {text}", flush=True)
+            client.acknowledge(message)  # it has left this process
     return 0
 
 

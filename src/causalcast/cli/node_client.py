@@ -12,7 +12,7 @@ DEFAULT_DIR = Path("causalcast-cluster")
 
 def add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
     """Declare a command that asks one node."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=text)
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, description=text)
     parser.add_argument("--node", type=int, required=True, metavar="N", help="which node to ask")
     parser.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="the folder given to `up`")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from causalcast.cli.spark_options import needs_pipeline
 from causalcast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ RUN_HELP = "folder of a run; a URI such as s3a://… is read by Spark"
 
 def place(text: str) -> "Place":
     """The type of an argument that names a run, wherever it lies."""
-    with needs_pipeline():
-        from causalcast.pipeline.places import place_of
+    from causalcast.pipeline.places import place_of
+
     try:
         return place_of(text)
     except ConfigError as error:
@@ -44,9 +43,11 @@ def look_at_folders(places: "Sequence[Place]", columns: bool = False) -> None:
                     check_event_columns(path)
 
 
-def is_little(places: "Sequence[Place]") -> bool:
-    """Whether the runs at these places are so small that getting ready takes most of the time."""
-    from causalcast.pipeline.session import BRIEF_BYTES
+BRIEF_BYTES = 32 << 20  # of event files, some eight million rows: Spark mostly gets ready
+
+
+def is_little(places: "Sequence[Place]", most: int = BRIEF_BYTES) -> bool:
+    """Whether the event files of the runs at these places are few bytes together."""
     from causalcast.trace.run_folder import event_files
 
     size = 0
@@ -54,7 +55,7 @@ def is_little(places: "Sequence[Place]") -> bool:
         if not isinstance(folder, Path):
             return False
         size += sum(path.stat().st_size for path in event_files(folder))
-    return size <= BRIEF_BYTES
+    return size <= most
 
 
 @contextmanager
@@ -90,6 +91,18 @@ def whole_run(where: "Place", make_spark: Callable[[], Any]) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="causalcast-run-") as folder:
         yield fetch_whole(make_spark(), where, Path(folder))
+
+
+def verdicts_here(folders: "Sequence[Place]", promise: list[str] | None) -> "list[Verdict]":
+    """Check runs in this process, and say what is to be said of each."""
+    from causalcast.pipeline.check_run import check_folder
+    from causalcast.pipeline.verdict import verdict_of
+
+    return [
+        verdict_of(folder, check_folder(folder), promise)
+        for folder in folders
+        if isinstance(folder, Path)
+    ]
 
 
 def verdicts_on(

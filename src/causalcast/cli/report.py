@@ -15,13 +15,15 @@ from causalcast.cli.places import (
     look_at_folders,
     place,
     runs_at_hand,
+    verdicts_here,
     verdicts_on,
     written_to,
 )
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.spark_options import add_spark_options, starting_spark, without_spark
 
 if TYPE_CHECKING:
     from causalcast.pipeline.places import Place
+    from causalcast.pipeline.verdict import Verdict
 
 REPORT_EPILOG = """
 example:
@@ -35,7 +37,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `report` and `metrics`."""
     report = subparsers.add_parser(
         "report",
-        help="write an HTML report on runs",
         description="Verify runs, measure them, and write one HTML file that opens offline:"
         " the verdict, counter-examples, plots, tables.",
         epilog=REPORT_EPILOG,
@@ -45,12 +46,11 @@ def add_to(subparsers: Any) -> None:
     report.add_argument("--out", type=place, required=True, metavar="FILE", help="file to write")
     report.add_argument("--promise", metavar="LIST", help="what the verdict counts, as for verify")
     report.add_argument("--json", action="store_true", help="print one JSON object")
-    add_spark_options(report)
+    add_spark_options(report, local=True)
     report.set_defaults(run=run_report)
 
     metrics = subparsers.add_parser(
         "metrics",
-        help="measure runs: latency, throughput, redundancy, waiting, metadata, recovery",
         description="Measure runs by their traces. What a trace does not tell (sends at level"
         " `deliveries`, for instance) is left out.",
     )
@@ -59,29 +59,20 @@ def add_to(subparsers: Any) -> None:
         "--by", choices=("group", "node", "second"), help="tell apart what can be told apart"
     )
     metrics.add_argument("--json", action="store_true", help="print one JSON object")
-    add_spark_options(metrics)
+    add_spark_options(metrics, local=True)
     metrics.set_defaults(run=run_metrics)
 
 
 def run_report(options: argparse.Namespace) -> int:
     """Verify, measure, write the file."""
-    with needs_pipeline():
-        from causalcast.pipeline.metrics.summary import summary
-        from causalcast.pipeline.report import write_report
-        from causalcast.pipeline.report_data import figures
-        from causalcast.pipeline.session import make_session
-        from causalcast.pipeline.tables import read_tables
-        from causalcast.pipeline.verdict import OK, parse_promise
+    from causalcast.pipeline.verdict import OK, parse_promise
+
     promise = parse_promise(options.promise)
     look_at_folders(options.runs, columns=True)
-    with Console(stderr=True).status("checking and measuring"):
-        spark = make_session(options.master, options.remote, is_little(options.runs))
-        with runs_at_hand(spark, options.runs) as runs:
-            found = verdicts_on(spark, runs, promise)
-            tables = read_tables(spark, runs)
-            measured = summary(tables, len(runs))
-            with written_to(spark, options.out) as path:
-                write_report(path, found, measured, figures(tables, len(runs)))
+    if without_spark(options, "`causalcast report`", [options.out]):
+        found = _report_here(options, promise)
+    else:
+        found = _report_on_spark(options, promise)
     verdicts = [one.verdict for one in found]
     if options.json:
         print(json.dumps({"out": str(options.out), "verdicts": verdicts}))
@@ -90,29 +81,77 @@ def run_report(options: argparse.Namespace) -> int:
     return 0 if all(verdict == OK for verdict in verdicts) else 1
 
 
+def _report_here(options: argparse.Namespace, promise: list[str] | None) -> "list[Verdict]":
+    from causalcast.pipeline.report import write_report
+    from causalcast.pipeline.small_run import figures_of, measure, read_small_run
+
+    with Console(stderr=True).status("checking and measuring"):
+        found = verdicts_here(options.runs, promise)
+        runs = [read_small_run(folder) for folder in options.runs]
+        write_report(options.out, found, [measure(r) for r in runs], [figures_of(r) for r in runs])
+    return found
+
+
+def _report_on_spark(options: argparse.Namespace, promise: list[str] | None) -> "list[Verdict]":
+    from causalcast.pipeline.metrics.summary import summary
+    from causalcast.pipeline.report import write_report
+    from causalcast.pipeline.report_data import figures
+    from causalcast.pipeline.session import make_session
+    from causalcast.pipeline.tables import read_tables
+
+    with starting_spark(options):
+        spark = make_session(options.master, options.remote, is_little(options.runs))
+    with (
+        Console(stderr=True).status("checking and measuring"),
+        runs_at_hand(spark, options.runs) as runs,
+    ):
+        found = verdicts_on(spark, runs, promise)
+        tables = read_tables(spark, runs)
+        measured = summary(tables, len(runs))
+        with written_to(spark, options.out) as path:
+            write_report(path, found, measured, figures(tables, len(runs)))
+    return found
+
+
 def run_metrics(options: argparse.Namespace) -> int:
     """Measure and print."""
-    with needs_pipeline():
-        from causalcast.pipeline.metrics.summary import summary, summary_by
-        from causalcast.pipeline.session import make_session
-        from causalcast.pipeline.tables import read_tables
     look_at_folders(options.runs, columns=True)
-    with Console(stderr=True).status("measuring"):
-        spark = make_session(options.master, options.remote, is_little(options.runs))
-        with runs_at_hand(spark, options.runs) as runs:
-            tables = read_tables(spark, runs)
-            places = [run.place for run in runs]
-            if options.by is not None:
-                _tell_by(options, places, summary_by(tables, len(runs), options.by))
-                return 0
-            measured = summary(tables, len(runs))
-    if options.json:
-        each = [{"run": str(at), **values} for at, values in zip(places, measured, strict=True)]
+    if without_spark(options, "`causalcast metrics`"):
+        measured = _metrics_here(options)
+    else:
+        measured = _metrics_on_spark(options)
+    if options.by is not None:
+        _tell_by(options, options.runs, measured)
+    elif options.json:
+        pairs = zip(options.runs, measured, strict=True)
+        each = [{"run": str(at), **values} for at, values in pairs]
         json.dump({"runs": each}, sys.stdout, indent=2)
         print()
     else:
-        _print_metrics(places, measured)
+        _print_metrics(options.runs, measured)
     return 0
+
+
+def _metrics_here(options: argparse.Namespace) -> list[Any]:
+    from causalcast.pipeline.small_run import measure, measure_by, read_small_run
+
+    with Console(stderr=True).status("measuring"):
+        runs = map(read_small_run, options.runs)
+        return [measure(run) if options.by is None else measure_by(run, options.by) for run in runs]
+
+
+def _metrics_on_spark(options: argparse.Namespace) -> list[Any]:
+    from causalcast.pipeline.metrics.summary import summary, summary_by
+    from causalcast.pipeline.session import make_session
+    from causalcast.pipeline.tables import read_tables
+
+    with starting_spark(options):
+        spark = make_session(options.master, options.remote, is_little(options.runs))
+    with Console(stderr=True).status("measuring"), runs_at_hand(spark, options.runs) as runs:
+        tables = read_tables(spark, runs)
+        if options.by is not None:
+            return summary_by(tables, len(runs), options.by)
+        return summary(tables, len(runs))
 
 
 def _tell_by(

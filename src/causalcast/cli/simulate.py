@@ -7,6 +7,7 @@ from time import process_time
 from typing import Any
 
 from causalcast.cli.output import print_facts, progress_bar
+from causalcast.cli.samples import SCENARIO_HELP, scenario_path
 from causalcast.errors import ConfigError
 from causalcast.simulator.runner import prepare
 from causalcast.simulator.saved_graph import save_graph
@@ -19,12 +20,11 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "simulate",
-        help="run a scenario in the simulator and write its trace",
         description="Run a scenario in the simulator and write its trace. The same seed gives the "
         "same trace, byte for byte.",
         epilog="example: causalcast simulate scenarios/reordering_ring.toml --seed 7 --out runs/7",
     )
-    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file")
+    parser.add_argument("scenario", type=scenario_path, metavar="SCENARIO", help=SCENARIO_HELP)
     parser.add_argument("--seed", type=int, help="instead of the scenario's own")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="a new folder")
     parser.add_argument(

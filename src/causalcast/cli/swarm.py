@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from causalcast.cli.extras import require
 from causalcast.cli.output import print_facts, progress_bar
 from causalcast.cli.simulate import parse_settings
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.spark_options import add_spark_options
 from causalcast.errors import ConfigError
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import FOLDER, find_mutant
@@ -26,7 +27,6 @@ def add_to(subparsers: Any) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "swarm",
-        help="many random scenarios from seeds, each judged; a failure is made small",
         description="Draw a scenario from each seed, run it and judge it: even seeds are random "
         "scenarios with faults and a calm phase, odd seeds an adversary that looks at the nodes "
         "and does what hurts. Everything that the protocol promises is checked, its invariants "
@@ -148,6 +148,8 @@ def _plan(options: argparse.Namespace) -> Plan:
         raise ConfigError(f"--set {error}") from None
     if plan.mutant:
         find_mutant(Path(plan.mutants), plan.mutant)  # says what there is, if not this one
+    if options.master is not None or options.remote is not None:
+        require("spark", "`causalcast swarm` on Spark")
     if options.processes < 1:
         raise ConfigError(f"--processes {options.processes}: expected a number from 1 on")
     return plan
@@ -157,11 +159,10 @@ def _campaign(options: argparse.Namespace, plan: Plan, progress: Any) -> Campaig
     if options.master is None and options.remote is None:
         processes = min(options.processes, len(options.seeds))
         return run_campaign(plan, options.seeds, processes, options.first, progress)
-    with needs_pipeline():
-        from causalcast.pipeline.session import make_session
-        from causalcast.swarm.on_spark import run_on_spark
+    from causalcast.pipeline.session import make_session
+    from causalcast.swarm.on_spark import run_on_spark
 
-        session = make_session(options.master, options.remote)
+    session = make_session(options.master, options.remote)
     return run_on_spark(session, plan, options.seeds, progress)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from causalcast.cli.output import progress_bar
 from causalcast.cli.places import place
 from causalcast.cli.simulate import parse_settings
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.spark_options import add_spark_options, starting_spark
 from causalcast.trace.schema import LEVELS
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `sweep`."""
     parser = subparsers.add_parser(
         "sweep",
-        help="simulate a grid of scenarios times seeds on Spark",
         description="Simulate every scenario with every protocol and every varied value, for every"
         " seed; judge and measure all of it.",
         epilog=EPILOG,
@@ -67,16 +66,17 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the grid, check it, run it, and say what came out."""
-    with needs_pipeline():
-        from causalcast.pipeline.session import make_session
-        from causalcast.sweep.campaign import RESULTS, check_points, run_sweep, write_results
-        from causalcast.sweep.grid import OPTIONS, make_grid, parse_seeds, parse_vary
+    from causalcast.pipeline.session import make_session
+    from causalcast.sweep.campaign import RESULTS, check_points, run_sweep, write_results
+    from causalcast.sweep.grid import OPTIONS, make_grid, parse_seeds, parse_vary
+
     fixed = {OPTIONS + name: [value] for name, value in parse_settings(options.settings).items()}
     varied = {**fixed, **parse_vary(options.vary)}
     protocols = [name.strip() for name in (options.protocols or "").split(",") if name.strip()]
     points = make_grid(options.scenarios, protocols, varied, parse_seeds(options.seeds))
     check_points(points)
-    spark = make_session(options.master, options.remote, brief=True)
+    with starting_spark(options):
+        spark = make_session(options.master, options.remote, brief=True)
     with progress_bar(f"simulating {len(points):,} points", quiet=options.json) as progress:
         outcomes = run_sweep(spark, points, options.out, options.trace, progress)
     rows = write_results(spark, outcomes, options.out)

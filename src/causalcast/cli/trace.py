@@ -8,12 +8,13 @@ from typing import Any
 
 from rich.console import Console
 
+from causalcast.cli.extras import require
 from causalcast.cli.places import RUN_HELP, place, remote_ones, whole_run
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline, spark_maker
+from causalcast.cli.spark_options import add_spark_options, spark_maker
 from causalcast.cli.trace_compact import add_compact
 from causalcast.cli.trace_gather import add_gather
 from causalcast.errors import TraceError
-from causalcast.trace.export import to_json_lines, to_shiviz
+from causalcast.trace.export import SHIVIZ_KINDS, to_json_lines, to_shiviz
 from causalcast.trace.foreign_log import import_log
 from causalcast.trace.run_folder import Run, read_run, write_run
 from causalcast.trace.run_header import REDELIVERY
@@ -37,7 +38,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `trace` and what it can do."""
     parser = subparsers.add_parser(
         "trace",
-        help="gather logs of real nodes, import foreign ones, export runs for other tools",
         description="Gather the logs of real nodes into a run, bring logs of other systems into the"
         " form that verify, metrics and report read, and write runs for other tools.",
     )
@@ -112,9 +112,10 @@ def run_import(options: argparse.Namespace) -> int:
 
 
 def _import_on_spark(options: argparse.Namespace) -> int:
-    with needs_pipeline():
-        from causalcast.pipeline.foreign_import import import_logs
-        from causalcast.pipeline.session import make_session
+    require("spark", "`causalcast trace import` on Spark")
+    from causalcast.pipeline.foreign_import import import_logs
+    from causalcast.pipeline.session import make_session
+
     with Console(stderr=True).status(f"importing {len(options.logs)} log(s)"):
         spark = make_session(options.master, options.remote)
         found = import_logs(spark, options.logs, options.out, options.redelivery)
@@ -133,7 +134,13 @@ def run_export(options: argparse.Namespace) -> int:
     with whole_run(options.folder, spark_maker(options)) as folder:
         run = read_run(folder)
     _write_lines(options.out, FORMATS[options.format](run))
-    _say(options, run, options.out)
+    written = len(run.events)
+    if options.format == "shiviz":
+        written = sum(kind in SHIVIZ_KINDS for kind in run.events["kind"].to_pylist())
+    _say(options, run, options.out, written)
+    if written < len(run.events) and not options.json:
+        left_out = len(run.events) - written
+        print(f"left out: {left_out:,} events of other kinds than {', '.join(SHIVIZ_KINDS)}")
     return 0
 
 
@@ -145,8 +152,9 @@ def _write_lines(path: Path, lines: Iterator[str]) -> None:
         raise TraceError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _say(options: argparse.Namespace, run: Run, out: Path) -> None:
-    events, nodes, groups = len(run.events), len(run.nodes), len(run.groups)
+def _say(options: argparse.Namespace, run: Run, out: Path, written: int | None = None) -> None:
+    events = len(run.events) if written is None else written
+    nodes, groups = len(run.nodes), len(run.groups)
     if options.json:
         print(json.dumps({"out": str(out), "events": events, "nodes": nodes, "groups": groups}))
     else:

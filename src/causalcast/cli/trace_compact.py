@@ -7,7 +7,7 @@ from typing import Any
 
 from causalcast.cli.output import progress_bar
 from causalcast.cli.places import RUN_HELP, place, whole_run, written_to
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline, spark_maker
+from causalcast.cli.spark_options import add_spark_options, spark_maker
 from causalcast.errors import TraceError
 
 
@@ -28,8 +28,8 @@ def add_compact(subparsers: Any) -> None:
 
 def run_compact(options: argparse.Namespace) -> int:
     """Compact, and say what came out."""
-    with needs_pipeline():
-        from causalcast.pipeline.compaction import compact
+    from causalcast.pipeline.compaction import compact
+
     make_spark = spark_maker(options)
     spark = None
     if not isinstance(options.out, Path):

@@ -21,8 +21,21 @@ from causalcast.parts.point_to_point import Datagram, Effect, PointToPointOption
 from causalcast.runtime.links.members_file import Member, find_member, read_members, resolve
 from causalcast.runtime.links.udp_endpoint import UdpEndpoint
 from causalcast.wire.datagram import LARGEST_BODY
-from causalcast.wire.member_message import LONGEST_TEXT, decode, encode
+from causalcast.wire.member_message import (
+    COUNTED_ON,
+    LONGEST_TEXT,
+    LOST,
+    PASSED_ON,
+    MemberMessage,
+    decode,
+    encode,
+    encode_lost,
+    encode_passed_on,
+)
 
+# Messages of one member in the hold-back queue; it is asked to wait then. None is thrown away: the
+# next may be what all of them wait for.
+MOST_HELD = 1024
 HELP = "type a message, or: @ada,bob a message for these alone; /members /clock /queue /quit"
 
 
@@ -30,7 +43,6 @@ def add_to(subparsers: Any) -> None:
     """Declare both commands."""
     udp = subparsers.add_parser(
         "udp",
-        help="causal multicast over reliable UDP, among the members of members.dat",
         description="Causal multicast over reliable UDP: validity, integrity and causal order; "
         "no agreement when a sender dies half-way. " + HELP,
     )
@@ -71,7 +83,6 @@ def add_to(subparsers: Any) -> None:
 
     single = subparsers.add_parser(
         "udp-ptp",
-        help="messages to one peer over the point-to-point layer of `udp` alone",
         description="Reliable messages to one peer over UDP: in order, once, or it is reported.",
     )
     single.add_argument("-H", dest="host", required=True, help="the peer's host")
@@ -274,10 +285,15 @@ class MulticastSession(Session):
         self.endpoint = UdpEndpoint(senders[me], senders, layer, self)
         self._delayed = [0] * len(members)  # copies that have not reached the layer below
         self._next_copy_at = [0.0] * len(members)
+        self._unsent: list[list[bytes]] = [[] for _ in members]  # passed on, not accepted below
+        self._is_full = [False] * len(members)
         self.prompt.say(f"{self.names[me]} at {senders[me][0]}:{senders[me][1]}; {HELP}")
 
     def is_settled(self) -> bool:
-        return not any(self._delayed) and super().is_settled()
+        return not any(self._delayed) and not self._passes_on() and super().is_settled()
+
+    def _passes_on(self) -> bool:
+        return any(self._unsent[member] for member in self.multicast.others())
 
     # What the user does
 
@@ -312,8 +328,7 @@ class MulticastSession(Session):
             self.prompt.say(f"not sent: longer than {LONGEST_TEXT} bytes")
             return
         for member in self.multicast.others():
-            layer = self.endpoint.layers[member]
-            if layer.queued() + self._delayed[member] >= layer.options.queue:
+            if not self._has_room(member):
                 # With a copy missing, that member would wait for this number for ever.
                 self.prompt.say(f"not sent: the queue for {self.names[member]} is full")
                 return
@@ -321,6 +336,11 @@ class MulticastSession(Session):
         self._tell_delivery(own)
         for copy in copies:
             self._send_copy(copy)
+
+    def _has_room(self, member: int) -> bool:
+        """Whether the layer below would take one message more, behind those that are delayed."""
+        layer = self.endpoint.layers[member]
+        return layer.queued() + self._delayed[member] < layer.options.queue
 
     def _send_copy(self, copy: Copy) -> None:
         """Hand a copy to the layer below, the last active member's later if that is wanted."""
@@ -351,24 +371,82 @@ class MulticastSession(Session):
         if isinstance(effect, ptp.Deliver):
             self._take(peer, effect.body)
         elif isinstance(effect, ptp.Failed):
-            self.multicast.drop(peer)
-            self.endpoint.forget(peer)
-            self.prompt.say(f"{self.names[peer]} has failed ({effect.reason}) and is dropped")
+            self._drop(peer, effect.reason)
         else:
             self.debug(peer, told(self.endpoint.layers[peer], effect))
 
     def _take(self, peer: int, body: bytes) -> None:
         try:
-            stamped = decode(body)
+            message = decode(body)
         except WireError as error:
             self.prompt.say(f"{self.names[peer]} sent {error}")
             return
-        vector = stamped.vector[: len(self.names)]
-        self.causal_debug(f"message {vector[peer]} of {self.names[peer]} came, clock {vector}")
-        taken = self.multicast.receive(peer, stamped)
+        if message.member >= len(self.names):
+            self.prompt.say(f"{self.names[peer]} sent something about a member that is not there")
+            return
+        if message.kind == LOST:
+            self._pass_on_later(peer, message)
+        else:
+            self._receive(peer, message)
+        self._pass_on()
+        self._tell_queue(debug=True)
+
+    def _receive(self, peer: int, message: MemberMessage) -> None:
+        is_passed_on = message.kind in (PASSED_ON, COUNTED_ON)
+        origin = message.member if is_passed_on else peer
+        vector = message.stamped.vector[: len(self.names)]
+        through = f" through {self.names[peer]}" if is_passed_on else ""
+        self.causal_debug(
+            f"message {vector[origin]} of {self.names[origin]} came{through}, clock {vector}"
+        )
+        if is_passed_on:
+            taken = self.multicast.passed_on(origin, message.stamped)
+        else:
+            taken = self.multicast.receive(origin, message.stamped)
         for one in taken:
             self._tell_delivery(one)
-        self._tell_queue(debug=True)
+        for member in {origin, *(one.sender for one in taken)}:
+            self._make_room(member)
+
+    def _make_room(self, member: int) -> None:
+        """Ask a member to wait while too many of its messages are held back, or no longer."""
+        is_full = self.multicast.held_of[member] >= MOST_HELD
+        if is_full != self._is_full[member]:
+            self._is_full[member] = is_full
+            words = "is asked to wait: too many of its messages are held back"
+            self.prompt.say(f"{self.names[member]} {words if is_full else 'may go on'}")
+            self.endpoint.make_room(member, not is_full)
+
+    def _drop(self, peer: int, reason: str) -> None:
+        """Leave a member out for good; others may have more of its messages."""
+        has = self.multicast.drop(peer)
+        self.endpoint.forget(peer)
+        self.prompt.say(f"{self.names[peer]} has failed ({reason}) and is dropped")
+        for other in self.multicast.others():
+            self._send_later(other, encode_lost(peer, has))
+
+    def _pass_on_later(self, peer: int, message: MemberMessage) -> None:
+        has = message.stamped.vector[message.member]
+        self.causal_debug(
+            f"{self.names[peer]} has lost {self.names[message.member]} after message {has}"
+        )
+        self.multicast.lost(peer, message.member, has)
+
+    def _pass_on(self) -> None:
+        for one in self.multicast.take_to_pass_on():
+            self._send_later(one.to, encode_passed_on(one.origin, one.stamped))
+
+    def _send_later(self, member: int, body: bytes) -> None:
+        """Send as soon as the queue of the layer below has room, behind what waits already."""
+        self._unsent[member].append(body)
+        self._send_what_waits(member)
+
+    def _send_what_waits(self, member: int) -> None:
+        waiting = self._unsent[member]
+        while waiting and self.multicast.active[member] and self._has_room(member):
+            self.endpoint.send(member, waiting.pop(0))
+        if waiting and self.multicast.active[member]:
+            self._loop.call_later(0.1, self._send_what_waits, member)
 
     def _tell_delivery(self, one: Taken) -> None:
         name = self.names[one.sender]

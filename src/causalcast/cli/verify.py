@@ -16,17 +16,17 @@ from causalcast.cli.places import (
     is_little,
     look_at_folders,
     place,
-    remote_ones,
     runs_at_hand,
+    verdicts_here,
     verdicts_on,
 )
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
-from causalcast.errors import ConfigError
+from causalcast.cli.spark_options import add_spark_options, starting_spark, without_spark
 
 if TYPE_CHECKING:
     from causalcast.pipeline.verdict import PropertyResult, Verdict
 
 RUNS_IN_FULL = 5  # with more, only those that are not fine are shown in full
+TOLD = 5  # counter-examples of each property
 DRAWN = 2  # diagrams per property
 
 EPILOG = """
@@ -45,7 +45,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `verify`."""
     parser = subparsers.add_parser(
         "verify",
-        help="judge runs by their traces",
         description="Check runs against the six properties: no creation, no duplication,"
         " validity, agreement, FIFO order and causal order. Every property is checked and"
         " reported; the verdict counts what the run promised, and causal order.",
@@ -59,26 +58,20 @@ def add_to(subparsers: Any) -> None:
         help="what the verdict counts: `promised` (what the run promised, nothing else)"
         " or properties separated by commas",
     )
-    parser.add_argument("--local", action="store_true", help="check in this process, without Spark")
-    add_spark_options(parser)
+    add_spark_options(parser, local=True)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Check, print, and say by the exit code whether all is well."""
-    with needs_pipeline():
-        from causalcast.pipeline import verdict as verdicts
-    if options.local and (options.master or options.remote):
-        raise ConfigError("--local runs without Spark: leave out --master and --remote")
-    if options.local and remote_ones(options.runs):
-        raise ConfigError(f"--local: only Spark can read {remote_ones(options.runs)[0]}")
+    from causalcast.pipeline import verdict as verdicts
+
     promise = verdicts.parse_promise(options.promise)
     started = time.perf_counter()
     look_at_folders(options.runs)
     with ExitStack() as kept:
-        with Console(stderr=True).status(f"checking {len(options.runs)} run(s)"):
-            found = _verdicts(options, promise, kept)
+        found = _verdicts(options, promise, kept)
         seconds = time.perf_counter() - started
         if options.json:
             json.dump(verdicts.to_json(found, seconds), sys.stdout, indent=2)
@@ -91,18 +84,17 @@ def run(options: argparse.Namespace) -> int:
 def _verdicts(
     options: argparse.Namespace, promise: list[str] | None, kept: ExitStack
 ) -> "list[Verdict]":
-    if options.local:
-        with needs_pipeline():
-            from causalcast.pipeline.check_run import check_folder
-            from causalcast.pipeline.verdict import verdict_of
-        checked = [check_folder(folder) for folder in options.runs]
-        pairs = zip(options.runs, checked, strict=True)
-        return [verdict_of(folder, result, promise) for folder, result in pairs]
+    checking = Console(stderr=True).status(f"checking {len(options.runs)} run(s)")
+    if without_spark(options, "`causalcast verify`"):
+        with checking:
+            return verdicts_here(options.runs, promise)
     from causalcast.pipeline.session import make_session
 
-    spark = make_session(options.master, options.remote, is_little(options.runs))
-    runs = kept.enter_context(runs_at_hand(spark, options.runs))
-    return verdicts_on(spark, runs, promise)
+    with starting_spark(options):
+        spark = make_session(options.master, options.remote, is_little(options.runs))
+    with checking:
+        runs = kept.enter_context(runs_at_hand(spark, options.runs))
+        return verdicts_on(spark, runs, promise)
 
 
 def _print(found: "list[Verdict]", seconds: float) -> None:
@@ -165,10 +157,13 @@ def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") 
     if not result.examples:
         return
     console.print(f"\n[bold]{result.name}[/]")
-    for drawn, finding in enumerate(result.examples):
+    for drawn, finding in enumerate(result.examples[:TOLD]):
         said = escape(counter_example.sentence(finding, one.names))
         console.print(f"  {said}", soft_wrap=True)
         if drawn < DRAWN and result.name == "causal_order" and finding.chain:
             drawing = counter_example.draw(counter_example.steps_of(finding, one.folder), one.names)
             for line in drawing.splitlines():
                 console.print(f"      {escape(line)}", soft_wrap=True)
+    untold = result.violations - min(TOLD, len(result.examples))
+    if untold > 0:
+        console.print(f"  … and {untold:,} more; `causalcast report` and --json tell of them")

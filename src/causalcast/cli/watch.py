@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from causalcast.cli.places import place, remote_ones
-from causalcast.cli.spark_options import add_spark_options, needs_pipeline
+from causalcast.cli.spark_options import add_spark_options
 from causalcast.errors import ConfigError, MissingDependency, TraceError
 from causalcast.trace.node_log import SUFFIX
 
@@ -49,7 +49,6 @@ def add_to(subparsers: Any) -> None:
     """Declare `watch`."""
     parser = subparsers.add_parser(
         "watch",
-        help="verify runs while they grow",
         description="Verify runs while nodes run: a violation is told within seconds of its file.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -72,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(NO_REMOTE)
     for elsewhere in remote_ones(options.folders):
         raise ConfigError(f"{elsewhere}: {NOT_HERE}")
-    with needs_pipeline():
-        from causalcast.pipeline.live_watch import Watch, start
-        from causalcast.pipeline.session import make_session
+    from causalcast.pipeline.live_watch import Watch, start
+    from causalcast.pipeline.session import make_session
+
     state = (options.state or options.folders[0] / "watch-state").resolve()
     patterns, followers = _what_to_watch(options.folders, state)
     try:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.dataset as ds
-
 from causalcast.pipeline.checks import (
     agreement,
     causal_order,
@@ -72,6 +70,8 @@ def _positions(
     folder: Path, nodes: set[int], messages: set[int]
 ) -> dict[tuple[int, str, int], int]:
     """First position of each publish and deliver row of these messages at these nodes."""
+    import pyarrow.dataset as ds  # loads pandas, which most verdicts do without
+
     events = ds.dataset([str(path) for path in event_files(folder)], format="parquet")
     wanted = ds.field("node").isin(sorted(nodes)) & ds.field("message").isin(sorted(messages))
     table = events.to_table(columns=["node", "pos", "kind", "message"], filter=wanted)

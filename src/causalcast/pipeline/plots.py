@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.errors import MissingDependency
-from causalcast.pipeline.report_data import BUCKETS_PER_OCTAVE, TIME_BUCKETS, Figures
+from causalcast.pipeline.report_figures import BUCKETS_PER_OCTAVE, TIME_BUCKETS, Figures
 from causalcast.pipeline.verdict import Names
 
 INK = "#010203"  # replaced by `currentColor`: text and axes follow the page
@@ -169,7 +169,7 @@ def _svg(draw: Callable[[Any], None], height: float = 2.7) -> str:
         import matplotlib
     except ImportError:
         raise MissingDependency(
-            "matplotlib is not installed: pip install 'causalcast[plots]'"
+            "matplotlib is not installed: pip install 'causalcast[tools]'"
         ) from None
     from matplotlib.figure import Figure
 

@@ -11,14 +11,16 @@ from typing import Any
 
 from causalcast.errors import ConfigError
 from causalcast.pipeline import counter_example, plots, space_time
-from causalcast.pipeline.report_data import Figures
-from causalcast.pipeline.verdict import OK, PropertyResult, Verdict
+from causalcast.pipeline.report_figures import Figures
+from causalcast.pipeline.verdict import OK, VIOLATED, PropertyResult, Verdict
 from causalcast.version import VERSION
 
 RUNS_IN_FULL = 12
 RUNS_COMPARED = 12
 NODES_SHOWN = 200
 WAITED_FOR = 8
+DRAWN = 3  # counter-examples of causal order
+TOLD_AT_ONCE = 5  # others are folded away
 SENTENCE = {
     "ok": "Everything that counts holds.",
     "violated": "A property that counts is violated.",
@@ -175,8 +177,17 @@ def _verdict(verdict: Verdict) -> str:
     remarks = "".join(f"<p>Note: {escape(remark)}.</p>" for remark in verdict.remarks)
     return (
         f'<div class="verdict {verdict.verdict}"><strong>{verdict.verdict}</strong>'
-        f'<span>{SENTENCE[verdict.verdict]}</span><span class="soft">{size}</span></div>{remarks}'
+        f'<span>{_sentence(verdict)}</span><span class="soft">{size}</span></div>{remarks}'
     )
+
+
+def _sentence(verdict: Verdict) -> str:
+    """What the verdict is about; a violated property is named."""
+    broken = [r for r in verdict.results if r.counted and r.status == VIOLATED]
+    if not broken:
+        return SENTENCE[verdict.verdict]
+    said = [f"{result.name.replace('_', ' ')} ({result.violations:,})" for result in broken]
+    return f"Violated: {', '.join(said)}."
 
 
 def _properties(verdict: Verdict) -> str:
@@ -198,11 +209,21 @@ def _properties(verdict: Verdict) -> str:
 
 def _examples(verdict: Verdict, result: PropertyResult) -> str:
     parts = [f"<h3>{result.name.replace('_', ' ').capitalize()}: what happened</h3>"]
-    for place, finding in enumerate(result.examples):
-        parts.append(f"<p>{escape(counter_example.sentence(finding, verdict.names))}.</p>")
-        if place == 0 and result.name == "causal_order" and finding.chain:
+    told = [escape(counter_example.sentence(one, verdict.names)) for one in result.examples]
+    for place, (said, finding) in enumerate(zip(told, result.examples, strict=True)):
+        if place == TOLD_AT_ONCE:
+            break
+        parts.append(f"<p>{said}.</p>")
+        if place < DRAWN and result.name == "causal_order" and finding.chain:
             steps = counter_example.steps_of(finding, verdict.folder)
             parts.append(f"<figure>{space_time.diagram(steps, verdict.names)}</figure>")
+    further = "".join(f"<p>{said}.</p>" for said in told[TOLD_AT_ONCE:])
+    if further:
+        count = len(told) - TOLD_AT_ONCE
+        parts.append(f"<details><summary>{count:,} more</summary>{further}</details>")
+    untold = result.violations - len(told)
+    if untold > 0:
+        parts.append(f'<p class="soft">{untold:,} more are counted and not told here.</p>')
     return "\n".join(parts)
 
 

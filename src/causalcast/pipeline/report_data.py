@@ -1,53 +1,19 @@
 """The figures of a report, aggregated by Spark into tables small enough to draw."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.pipeline.metrics.latency import delays
 from causalcast.pipeline.metrics.waiting import waited_for
+from causalcast.pipeline.report_figures import (
+    BUCKETS_PER_OCTAVE,
+    TIME_BUCKETS,
+    Change,
+    Figures,
+    NodeRow,
+)
 from causalcast.pipeline.tables import Tables
-
-TIME_BUCKETS = 80
-BUCKETS_PER_OCTAVE = 4  # latency: fine enough to see two peaks, coarse enough to stay smooth
-
-
-@dataclass
-class NodeRow:
-    """What one node did."""
-
-    node: int
-    published: int
-    delivered: int
-    duplicates: int
-    held: int
-    latency_p50_ms: float | None = None
-
-
-@dataclass
-class Change:
-    """A node crashed, recovered, joined or left."""
-
-    node: int
-    at_us: int
-    kind: str
-
-
-@dataclass
-class Figures:
-    """Everything that is drawn about one run."""
-
-    first_us: int = 0
-    last_us: int = 0
-    latency: list[tuple[int, int]] = field(default_factory=list)
-    """(bucket, deliveries); bucket b begins at 2^(b / BUCKETS_PER_OCTAVE) microseconds."""
-    over_time: list[tuple[int, int, int]] = field(default_factory=list)
-    """(bucket of time, publications, deliveries)."""
-    nodes: list[NodeRow] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    waited_for: list[tuple[int, int]] = field(default_factory=list)
-    """(origin, how often others held something for one of its messages), most often first."""
 
 
 def figures(tables: Tables, runs: int) -> list[Figures]:
@@ -70,10 +36,7 @@ def figures(tables: Tables, runs: int) -> list[Figures]:
     for row in waited_for(tables).collect():
         result[row["run"]].waited_for.append((row["origin"], row["times"]))
     for one in result:
-        one.waited_for.sort(key=lambda pair: (-pair[1], pair[0]))
-        one.latency.sort()
-        one.over_time.sort()
-        one.nodes.sort(key=lambda node: node.node)
+        one.sort()
     return result
 
 

@@ -32,7 +32,6 @@ BRIEF_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-BRIEF_BYTES = 32 << 20  # of event files: some eight million rows
 DRIVER_MEMORY = "2g"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM already
 WAIT_SECONDS = 5  # for a first sign of a master or a Connect server

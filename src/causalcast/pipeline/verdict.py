@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
-
 from causalcast.errors import ConfigError
 from causalcast.pipeline.check_run import Checked, Counts
 from causalcast.pipeline.checks.finding import Finding
@@ -22,7 +20,7 @@ from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 
 OK, VIOLATED, INCOMPLETE, PENDING = "ok", "violated", "incomplete", "pending"
 ABOUT_THE_END = ("validity", "agreement")  # what is missing may still come if the end has not
-EXAMPLES = 5
+EXAMPLES = 50  # of each property; all others are counted
 
 
 @dataclass
@@ -132,6 +130,10 @@ def _foreign_names(folder: Path, results: list[PropertyResult]) -> dict[int, str
     spoken_of: set[int] = set()
     for finding in (finding for result in results for finding in result.examples):
         spoken_of.update(finding.messages())
+    if not spoken_of:
+        return {}
+    import pyarrow.dataset as ds  # loads pandas, which most verdicts do without
+
     events = ds.dataset([str(path) for path in event_files(folder)], format="parquet")
     wanted = ds.field("message").isin(sorted(spoken_of)) & ~ds.field("note").is_null()
     rows = events.to_table(columns=["message", "note"], filter=wanted)
@@ -171,12 +173,15 @@ def examples_of(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _best(found: list[Finding]) -> list[Finding]:
-    """The most telling ones: one per node, with the shortest chain, earliest row."""
+    """The most telling ones: one per node first, with the shortest chain, earliest row."""
     first: dict[int, Finding] = {}
-    for finding in found:
-        first.setdefault(finding.node, finding)
-    ranked = sorted(first.values(), key=lambda f: (not f.chain, len(f.chain), f.pos or 0, f.node))
+    further = [f for f in found if first.setdefault(f.node, f) is not f]
+    ranked = sorted(first.values(), key=_rank) + sorted(further, key=_rank)
     return ranked[:EXAMPLES]
+
+
+def _rank(finding: Finding) -> tuple[bool, int, int, int]:
+    return (not finding.chain, len(finding.chain), finding.pos or 0, finding.node)
 
 
 def to_json(verdicts: Sequence[Verdict], seconds: float) -> dict[str, Any]:

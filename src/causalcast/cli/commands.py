@@ -1,0 +1,72 @@
+"""All commands by what people want: which module declares each, what it needs, a line about it."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One word after `causalcast`."""
+
+    name: str
+    module: str
+    line: str
+    needs: str = ""  # the extra without which it cannot begin
+
+
+TOOLS = "tools"
+
+COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
+    "simulate": (
+        Command("simulate", "simulate", "run a scenario in the simulator, write its trace", TOOLS),
+        Command("scenarios", "samples", "list the scenarios that came with the package"),
+        Command("swarm", "swarm", "random scenarios from seeds, judged and made small", TOOLS),
+        Command("explore", "explore", "every interleaving of a small scenario", TOOLS),
+        Command("sweep", "sweep", "a grid of scenarios times seeds, on Spark", "spark"),
+        Command("compare", "compare", "one workload over the protocols of the survey", TOOLS),
+        Command("protocols", "list_protocols", "what each protocol promises, needs and costs"),
+    ),
+    "run": (
+        Command("up", "node", "run a cluster on this machine until Ctrl-C"),
+        Command("node", "node", "run one node from its TOML file"),
+        Command("join", "node", "run a new node that joins a running cluster"),
+        Command("leave", "node", "let a node leave its cluster in good order"),
+        Command("pub", "node", "publish a text"),
+        Command("sub", "node", "print what a group delivers at a node"),
+        Command("chat", "chat", "talk in a group through a node that runs"),
+        Command("udp", "udp", "causal multicast over reliable UDP, by members.dat"),
+        Command("udp-ptp", "udp", "messages to one peer over the reliable layer of `udp` alone"),
+        Command("demo", "demo", "kill nodes of a real cluster and verify its trace", TOOLS),
+        Command("examples", "samples", "list the example programs that came with the package"),
+    ),
+    "judge": (
+        Command("verify", "verify", "judge runs by their traces", TOOLS),
+        Command("report", "report", "write an HTML report on runs", TOOLS),
+        Command("metrics", "report", "measure runs: latency, throughput, redundancy, …", TOOLS),
+        Command("watch", "watch", "verify runs while they grow", "spark"),
+        Command("trace", "trace", "gather, import and export traces", TOOLS),
+        Command("chaos", "chaos", "kill, stop and cut off real nodes; judge them", TOOLS),
+        Command("experiment", "experiment", "many real nodes, triggered at one, judged", TOOLS),
+    ),
+    "operate": (
+        Command("status", "node", "what a node is doing, in numbers"),
+        Command("doctor", "doctor", "what is wrong with a node, and what to do about it"),
+        Command("explain", "node", "what a held message waits for"),
+        Command("gone", "node", "give up a node that never comes back"),
+        Command("group", "zones", "let a node join or leave a group"),
+        Command("zones", "zones", "join and part zones of causal_separators while they run"),
+        Command("keys", "keys", "make and revoke the keys with which nodes know one another"),
+        Command("completion", "completion", "make the shell complete commands and options"),
+    ),
+}
+COMMANDS: dict[str, Command] = {
+    command.name: command for group in COMMANDS_BY_PURPOSE.values() for command in group
+}
+
+
+def listing() -> str:
+    """All commands with their lines, as `--help` shows them."""
+    width = max(map(len, COMMANDS)) + 2
+    parts = []
+    for purpose, commands in COMMANDS_BY_PURPOSE.items():
+        lines = [f"  {command.name:{width}}{command.line}" for command in commands]
+        parts.append("\n".join([f"{purpose}:", *lines]))
+    return "\n\n".join(parts)

@@ -41,7 +41,17 @@ def find_detector(name: str) -> DetectorSpec:
 
 def protocol_names() -> list[str]:
     """The names of all protocols that can be found without a path."""
-    return sorted({*_own_names("protocols"), *_plugins("protocols")})
+    return _names("protocols")
+
+
+def overlay_names() -> list[str]:
+    """The names of all overlays."""
+    return _names("overlays")
+
+
+def detector_names() -> list[str]:
+    """The names of all failure detectors."""
+    return _names("detectors")
 
 
 _EXPECTED: dict[str, type[LayerSpec]] = {
@@ -62,7 +72,7 @@ def _find(kind: str, name: str) -> LayerSpec:
             return loaded
         module, where = loaded, f"plug-in {name}"
     else:
-        known = sorted({*_own_names(kind), *_plugins(kind)})
+        known = _names(kind)
         close = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {close[0]}?" if close else f" (known: {', '.join(known)})"
         raise ConfigError(f"no {kind[:-1]} {name!r}{hint}")
@@ -71,6 +81,10 @@ def _find(kind: str, name: str) -> LayerSpec:
         expected = _EXPECTED[kind].__name__
         raise ConfigError(f"{where}: expected a module with SPEC = {expected}(...)")
     return spec
+
+
+def _names(kind: str) -> list[str]:
+    return sorted({*_own_names(kind), *_plugins(kind)})
 
 
 def _own_names(kind: str) -> list[str]:

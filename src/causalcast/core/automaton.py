@@ -62,6 +62,10 @@ class Automaton:
 class Detector(Automaton):
     """The lowest layer: says who seems to be down, by `out.suspect` and `out.trust`."""
 
+    def on_heard(self, peer: NodeId, out: Outbox) -> None:
+        """Something comes from `peer`, though no message for this layer. Real nodes tell this a few
+        times a second while a link is busy: beats wait behind what was sent before them."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Overlay(Automaton):
@@ -140,6 +144,22 @@ class Multicast(Automaton):
         A real node lets its publishers wait while this is much.
         """
         return 0
+
+    def kept_bytes(self) -> int:
+        """Bytes of messages that are kept because some neighbour lacks them, or may.
+
+        A real node tells its operator when they are many, and lets its publishers wait when they
+        are too many.
+        """
+        return 0
+
+    def furthest(self, origin: NodeId) -> int:
+        """The greatest number of `origin` that may come now; -1 if it may be any.
+
+        Numbers are counted over all groups. Only a protocol that brings every publication to every
+        node can say more than that.
+        """
+        return -1
 
     def takes_part(self) -> bool:
         """Whether this node has found its place, and misses nothing from now on."""

@@ -86,11 +86,18 @@ class Blueprint:
         return 1 if asked is None else asked(self.protocol_options)
 
     def build(
-        self, me: NodeId, seed: str, place: NodeId | None = None, newcomer: bool = False
+        self,
+        me: NodeId,
+        seed: str,
+        place: NodeId | None = None,
+        newcomer: bool = False,
+        incarnation: int = 0,
+        life: int = 0,
     ) -> Stack:
         """A new node. `place` is whose place in the graph it takes (its own if not given).
 
         A `newcomer` comes into a system that runs already, without a past of its own in it.
+        `incarnation` and `life` tell a real node from what it was before.
 
         `seed` should differ from run to run; each layer of each node draws from its own stream.
         """
@@ -99,7 +106,9 @@ class Blueprint:
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
             own_seed = f"{seed}/{me}/{layer}"
-            return Setup(me, own_seed, options, self.groups, around, inner, newcomer)
+            return Setup(
+                me, own_seed, options, self.groups, around, inner, newcomer, incarnation, life
+            )
 
         def inner(
             name: str, options: dict[str, object], graph: Topology, groups: Groups
@@ -112,7 +121,9 @@ class Blueprint:
                 raise Misfit(f"{name}: {error}") from None
             inside = Surroundings(me, graph, groups)
             own_seed = f"{seed}/{me}/inner/{name}"
-            return spec.build(Setup(me, own_seed, settings, groups, inside, inner, newcomer))
+            return spec.build(
+                Setup(me, own_seed, settings, groups, inside, inner, newcomer, incarnation, life)
+            )
 
         detector = self.detector.build(setup("detector", self.detector_options))
         overlay = self.overlay.build(setup("overlay", self.overlay_options))

@@ -157,6 +157,8 @@ class Setup:
         topology: Surroundings,
         build: "Callable[[str, dict[str, object], Topology, Groups], Multicast]",
         newcomer: bool = False,
+        incarnation: int = 0,
+        life: int = 0,
     ) -> None:
         self.me = me
         self._seed = seed
@@ -166,6 +168,9 @@ class Setup:
         self.topology = topology
         self.build = build  # an inner protocol: its name, options, graph and groups
         self.newcomer = newcomer  # comes into a system that runs already, and knows nothing of it
+        # Beside its id: drawn when its storage was made, and at each start; 0 in simulations.
+        self.incarnation = incarnation
+        self.life = life
 
     @property
     def random(self) -> random.Random:

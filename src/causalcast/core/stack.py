@@ -99,6 +99,12 @@ class Stack:
             automaton.on_link_lost(peer, link, reason, out)
             self.settle(out)
 
+    def heard(self, peer: NodeId, out: Outbox) -> None:
+        """Something comes from `peer`, whatever it will be when it is whole."""
+        out.layer = DETECTOR
+        self.detector.on_heard(peer, out)
+        self.settle(out)
+
     def suspect(self, peer: NodeId, out: Outbox) -> None:
         """Let the layers believe that `peer` is down, as if the detector had said so."""
         out.suspect(peer)

@@ -22,6 +22,7 @@ from causalcast.core import (
 )
 from causalcast.parts.suspicions import Suspicions
 
+NEVER = -1
 WOBBLES = 4  # Jacobson's factor; with it a regular neighbour is hardly ever suspected
 MOST_PATIENCE = 16  # times the timeout: after four wrong suspicions in a row
 
@@ -36,15 +37,18 @@ class Rhythm:
     """How one neighbour's beats come; times in microseconds."""
 
     def __init__(self, now: int, interval: int) -> None:
-        self.last = now
+        self.last = now  # beat
+        self.heard = now  # anything at all
         self.mean = interval
         self.wobble = interval // 4
         self.patience = 1  # doubled by every suspicion that was wrong, and slowly forgotten
 
     def beat(self, now: int) -> None:
-        """One came: learn from the distance to the one before."""
-        distance = now - self.last
-        self.last = now
+        """One came: learn from the distance to the one before, if that says something."""
+        before, self.last, self.heard = self.last, now, now
+        if before == NEVER:
+            return
+        distance = now - before
         self.wobble += (abs(distance - self.mean) - self.wobble) // 4
         self.mean += (distance - self.mean) // 8
 
@@ -93,14 +97,26 @@ class AdaptiveHeartbeat(Detector):
         if rhythm is None:
             return
         if sender in self.silent:
-            # It was there all along. What its silence lasted says nothing of its usual rhythm.
-            del self.silent[sender]
-            rhythm.patience = min(MOST_PATIENCE, 2 * rhythm.patience)
-            rhythm.last = out.now
-            out.note("wrong_suspicion", sender)
-        else:
-            rhythm.beat(out.now)
+            self._was_there(sender, rhythm, out)
+        rhythm.beat(out.now)
         self.suspicions.believe(sender, out)
+
+    def on_heard(self, peer: NodeId, out: Outbox) -> None:
+        """No beat, so there is nothing to learn; but it is there."""
+        rhythm = self.rhythms.get(peer)
+        if rhythm is None:
+            return
+        if peer in self.silent:
+            self._was_there(peer, rhythm, out)
+        rhythm.heard = out.now
+        self.suspicions.believe(peer, out)
+
+    def _was_there(self, peer: NodeId, rhythm: Rhythm, out: Outbox) -> None:
+        """All along. What its silence lasted says nothing of its usual rhythm."""
+        del self.silent[peer]
+        rhythm.patience = min(MOST_PATIENCE, 2 * rhythm.patience)
+        rhythm.last = NEVER
+        out.note("wrong_suspicion", peer)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         was_away = out.now - self.last_look > 2 * self.interval
@@ -110,8 +126,8 @@ class AdaptiveHeartbeat(Detector):
         for peer, rhythm in self.rhythms.items():
             out.send(peer, AdaptiveBeat(), self.links[peer])
             if was_away:
-                rhythm.last = out.now
-            elif out.now - rhythm.last > rhythm.timeout(self.least) and peer not in self.silent:
+                rhythm.last = rhythm.heard = out.now
+            elif out.now - rhythm.heard > rhythm.timeout(self.least) and peer not in self.silent:
                 self.silent[peer] = None
                 self.suspicions.doubt(peer, out)
         out.start_timer("beat", self.interval)

@@ -57,6 +57,11 @@ class Heartbeat(Detector):
             self.last_heard[sender] = out.now
             self.suspicions.believe(sender, out)
 
+    def on_heard(self, peer: NodeId, out: Outbox) -> None:
+        if peer in self.last_heard:
+            self.last_heard[peer] = out.now
+            self.suspicions.believe(peer, out)
+
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         for peer, heard in self.last_heard.items():
             out.send(peer, Beat(), self.links[peer])

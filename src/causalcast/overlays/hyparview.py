@@ -25,7 +25,8 @@ Where we differ from the paper, and rules it leaves open:
 - The link through which a newcomer joined is spared by evictions until the multicast has settled,
   for a while. Whoever has nothing but such links turns newcomers to its neighbours: with evictions,
   a hundred nodes that joined at once were left in several parts.
-- A newcomer asks contacts until it is taken in, whomever it has taken in itself meanwhile.
+- A newcomer asks contacts until it is taken in, whomever it has taken in itself meanwhile; one
+  after a pause, for a contact may be dead, and a few nodes may turn it to one another in a circle.
 - The answer to a join names neighbours of the contact: a newcomer whose contact dies at once is
   not alone.
 - Two halves of a partition have full views and no reason to look for each other. So a node
@@ -34,6 +35,12 @@ Where we differ from the paper, and rules it leaves open:
   nothing.
 - A few nodes that were all evicted elsewhere can end with one another as their only neighbours.
   Where the multicast notices (`out.orphan`), a contact is asked with high priority.
+- Joins alone can leave an overlay in parts whose views are full of one another; so can leaves. So
+  shuffles carry the smallest id in the part, which all of a part agree on after a while: a name for
+  the part. It has an age, and a name that nobody renews is given up. From time to time a node looks
+  at one that it knew early (a contact, a name from the time when it joined) and compares: where the
+  names of parts differ twice, it asks to be a neighbour with high priority. The node that the part
+  is named after looks again and again, all others more and more seldom.
 """
 
 import random
@@ -57,11 +64,19 @@ from causalcast.core import (
 SHUFFLE: Final = "shuffle"
 FILL: Final = "fill"
 PROBE: Final = "probe"
+LOOK: Final = "look"
 TO_JOIN: Final = 0  # what we asked a peer for
 HIGH: Final = 1
 LOW: Final = 2
+TO_LOOK: Final = 3
 LONGEST_RETRY: Final = 32  # times the shortest: half a minute by default
 LONGEST_PROBE: Final = 16  # times the shortest: somewhat above a minute by default
+LONGEST_LOOK: Final = 16  # times the shortest: eight minutes by default
+# Shuffles after which a name of the part that nobody renewed is given up. With 1,000 nodes a
+# renewal is everywhere after three or four, with 10,000 after five.
+STALE_AFTER: Final = 24
+SETTLES_AFTER: Final = 6  # shuffles after which a new name of the part is everywhere
+EARLY_NAMES: Final = 16  # that a node remembers to look at
 
 
 class Join(Message):
@@ -131,22 +146,52 @@ class ForwardJoin(Message):
 class Shuffle(Message):
     """Names on a walk: whoever it ends at keeps them and sends as many back along `path`."""
 
-    wire = Wire("hyparview.shuffle", nodes=list[NodeId], hops_left=int, path=list[NodeId])
+    wire = Wire(
+        "hyparview.shuffle",
+        nodes=list[NodeId],
+        hops_left=int,
+        path=list[NodeId],
+        part=NodeId,
+        age=int,
+    )
 
-    def __init__(self, nodes: list[NodeId], hops_left: int, path: list[NodeId]) -> None:
+    def __init__(
+        self, nodes: list[NodeId], hops_left: int, path: list[NodeId], part: NodeId, age: int
+    ) -> None:
         self.nodes = nodes
         self.hops_left = hops_left
         self.path = path
+        self.part = part  # the smallest id in the sender's part, as far as it knows
+        self.age = age  # how long ago that node said so, in microseconds
 
 
 class ShuffleReply(Message):
     """Names for whoever started a shuffle, on their way back along `path`."""
 
-    wire = Wire("hyparview.shuffle_reply", nodes=list[NodeId], path=list[NodeId])
+    wire = Wire(
+        "hyparview.shuffle_reply", nodes=list[NodeId], path=list[NodeId], part=NodeId, age=int
+    )
 
-    def __init__(self, nodes: list[NodeId], path: list[NodeId]) -> None:
+    def __init__(self, nodes: list[NodeId], path: list[NodeId], part: NodeId, age: int) -> None:
         self.nodes = nodes
         self.path = path
+        self.part = part
+        self.age = age
+
+
+class Look(Message):
+    """Ask one that is no neighbour which part it is in; it answers `Part`."""
+
+    wire = Wire("hyparview.look")
+
+
+class Part(Message):
+    """The smallest id in our part, as far as we know."""
+
+    wire = Wire("hyparview.part", part=NodeId)
+
+    def __init__(self, part: NodeId) -> None:
+        self.part = part
 
 
 class Settled(Message):
@@ -169,6 +214,7 @@ class Settings:
         self.probe_every = setup.number("probe_every")
         self.probe_for = setup.number("probe_for")
         self.spare_for = setup.number("spare_for")
+        self.look_every = setup.number("look_every")
 
 
 class HyParView(Overlay):
@@ -192,6 +238,13 @@ class HyParView(Overlay):
         self._shuffles = False
         self._retry_factor = 1
         self._probe_factor = 1
+        self._turns = 0  # by contacts that had no room, since the last pause
+        self.early: dict[NodeId, None] = {}  # names from the time when we joined
+        self.part = me  # the smallest id in our part, as far as we know
+        self._part_at = 0  # when that node said so
+        self._part_since = 0  # when we heard of it first
+        self._look_factor = 1
+        self._apart: dict[NodeId, None] = {}  # whom the last look showed in another part
 
     # Life
 
@@ -221,7 +274,7 @@ class HyParView(Overlay):
             self._disconnect(peer, False, out)
         for peer in list(self.links):
             out.close_link(peer)
-        for name in (SHUFFLE, FILL, PROBE):
+        for name in (SHUFFLE, FILL, PROBE, LOOK):
             out.cancel_timer(name)
         self._shuffles = self._fill_armed = False
         self.asked = {}
@@ -243,6 +296,8 @@ class HyParView(Overlay):
     def _request(self, peer: NodeId, link: LinkId, kind: int, out: Outbox) -> None:
         if kind == TO_JOIN:
             out.send(peer, Join(), link)
+        elif kind == TO_LOOK:
+            out.send(peer, Look(), link)
         else:
             out.send(peer, AskNeighbour(kind == HIGH or not self.active), link)
 
@@ -276,6 +331,7 @@ class HyParView(Overlay):
     def _could_not_dial(self, peer: NodeId, out: Outbox) -> None:
         del self.asked[peer]
         self.passive.pop(peer, None)
+        self._apart.pop(peer, None)
         if self.active or self.passive:
             self._fill(out)
         else:
@@ -290,7 +346,7 @@ class HyParView(Overlay):
         if isinstance(message, Shuffle):
             self._on_shuffle(sender, message, out)
         elif isinstance(message, ShuffleReply):
-            self._on_shuffle_reply(message, out)
+            self._on_shuffle_reply(sender, message, out)
         elif isinstance(message, ForwardJoin):
             self._on_forward_join(sender, message, out)
         elif isinstance(message, AskNeighbour):
@@ -307,6 +363,11 @@ class HyParView(Overlay):
             self._on_no(sender, out)
         elif isinstance(message, Disconnect):
             self._on_disconnect(sender, message.alive, out)
+        elif isinstance(message, Look):
+            self._renew_part(out.now)
+            out.send(sender, Part(self.part), link)
+        elif isinstance(message, Part):
+            self._on_part(sender, link, message.part, out)
         else:
             assert isinstance(message, Settled)
             self.spared.pop(sender, None)
@@ -349,7 +410,8 @@ class HyParView(Overlay):
             return
         self._close(contact, out)
         candidates = [node for node in self._free(dict.fromkeys(nodes)) if node != self.me]
-        if candidates and not self.joined:
+        self._turns += 1
+        if candidates and not self.joined and self._turns <= self.settings.active_walk:
             self._ask(self.rng.choice(candidates), TO_JOIN, out)
         self._arm_fill(out)
 
@@ -405,24 +467,36 @@ class HyParView(Overlay):
         out.send(chosen, ForwardJoin(newcomer, walk.hops_left - 1), self.active[chosen])
 
     def _on_shuffle(self, sender: NodeId, shuffle: Shuffle, out: Outbox) -> None:
+        if sender in self.active:
+            self._hear_of_part(shuffle.part, shuffle.age, out.now)
+        self._renew_part(out.now)
         hops_left = shuffle.hops_left - 1
         onward = [peer for peer in self.active if peer != sender and peer not in shuffle.path]
         if hops_left > 0 and len(self.active) > 1 and onward:
             chosen = self.rng.choice(onward)
-            passed_on = Shuffle(shuffle.nodes, hops_left, [*shuffle.path, self.me])
+            path = [*shuffle.path, self.me]
+            passed_on = Shuffle(
+                shuffle.nodes, hops_left, path, self.part, self._age_of_part(out.now)
+            )
             out.send(chosen, passed_on, self.active[chosen])
             return
         names = self._sample(self.passive, len(shuffle.nodes))
-        out.send(sender, ShuffleReply(names, shuffle.path[:-1]), self.links[sender])
+        age = self._age_of_part(out.now)
+        reply = ShuffleReply(names, shuffle.path[:-1], self.part, age)
+        out.send(sender, reply, self.links[sender])
         self._learn(shuffle.nodes, out)
 
-    def _on_shuffle_reply(self, reply: ShuffleReply, out: Outbox) -> None:
+    def _on_shuffle_reply(self, sender: NodeId, reply: ShuffleReply, out: Outbox) -> None:
+        if sender in self.active:
+            self._hear_of_part(reply.part, reply.age, out.now)
         if not reply.path:
             self._learn(reply.nodes, out)
             return
         back = reply.path[-1]
         if back in self.active:
-            out.send(back, ShuffleReply(reply.nodes, reply.path[:-1]), self.active[back])
+            age = self._age_of_part(out.now)
+            passed_on = ShuffleReply(reply.nodes, reply.path[:-1], self.part, age)
+            out.send(back, passed_on, self.active[back])
 
     # Requests of the multicast
 
@@ -454,7 +528,10 @@ class HyParView(Overlay):
             out.start_timer(SHUFFLE, self.settings.shuffle_every)
         elif name == FILL:
             self._fill_armed = False
+            self._turns = 0
             self._fill(out)
+        elif name == LOOK:
+            self._look(out)
         else:
             assert name == PROBE
             self._forget_old_losses(out.now)
@@ -465,6 +542,9 @@ class HyParView(Overlay):
             self._shuffles = True
             first = int(self.settings.shuffle_every * (0.5 + self.rng.random()))
             out.start_timer(SHUFFLE, first)
+            # Spread by id: nodes that start together do not look together.
+            spread = self.settings.look_every * (self.me % 16) // 16
+            out.start_timer(LOOK, self.settings.look_every + spread)
 
     def _start_shuffle(self, out: Outbox) -> None:
         if not self.active:
@@ -472,7 +552,9 @@ class HyParView(Overlay):
             return
         names = [self.me, *self._sample(self.active, 3), *self._sample(self.passive, 4)]
         chosen = self.rng.choice(list(self.active))
-        walk = Shuffle(names, self.settings.active_walk, [self.me])
+        self._renew_part(out.now)
+        age = self._age_of_part(out.now)
+        walk = Shuffle(names, self.settings.active_walk, [self.me], self.part, age)
         out.send(chosen, walk, self.active[chosen])
 
     # The views
@@ -524,6 +606,8 @@ class HyParView(Overlay):
 
     def _learn(self, nodes: list[NodeId], out: Outbox) -> None:
         for node in nodes:
+            if len(self.early) < EARLY_NAMES and node != self.me:
+                self.early[node] = None
             self._to_passive(node)
         self._fill(out)
 
@@ -540,7 +624,7 @@ class HyParView(Overlay):
         """Ask one more candidate if the active view has room."""
         if self.left:
             return
-        if self._is_newcomer() and TO_JOIN not in self.asked.values():
+        if self._is_newcomer() and TO_JOIN not in self.asked.values() and not self._fill_armed:
             # Whomever we took in meanwhile is as much outside as we are.
             candidates = self._free(self.contacts)
             if candidates:
@@ -598,6 +682,64 @@ class HyParView(Overlay):
             self._probe_factor = min(2 * self._probe_factor, LONGEST_PROBE)
             out.start_timer(PROBE, int(pause * (0.8 + 0.4 * self.rng.random())))
 
+    # Parts that do not know of each other
+
+    def _age_of_part(self, now: int) -> int:
+        return 0 if self.part == self.me else now - self._part_at
+
+    def _renew_part(self, now: int) -> None:
+        """Give a name of our part up that its node has not renewed for long."""
+        stale = self._age_of_part(now) > STALE_AFTER * self.settings.shuffle_every
+        if stale or self.me < self.part:
+            self._name_part(self.me, now, now)
+
+    def _hear_of_part(self, part: NodeId, age: int, now: int) -> None:
+        """A neighbour says what our part is called."""
+        if age < 0 or age > STALE_AFTER * self.settings.shuffle_every:
+            return
+        if part < self.part:
+            self._name_part(part, now - age, now)
+        elif part == self.part:
+            self._part_at = max(self._part_at, now - age)
+
+    def _name_part(self, part: NodeId, at: int, now: int) -> None:
+        if part != self.part:
+            self._part_since = now
+        self.part = part
+        self._part_at = at
+
+    def _look(self, out: Outbox) -> None:
+        """Look at one that we knew early: is it in our part?"""
+        self._renew_part(out.now)
+        settled = out.now - self._part_since >= SETTLES_AFTER * self.settings.shuffle_every
+        if settled and self.active:
+            candidates = self._free(self._apart)  # once more: it may have been news on its way
+            candidates = candidates or self._free({**self.contacts, **self.early})
+            if candidates:
+                self._ask(self.rng.choice(candidates), TO_LOOK, out)
+            if self.part != self.me:
+                self._look_factor = min(2 * self._look_factor, LONGEST_LOOK)
+        factor = 1 if self.part == self.me or self._apart else self._look_factor
+        out.start_timer(LOOK, self.settings.look_every * factor)
+
+    def _on_part(self, peer: NodeId, link: LinkId, part: NodeId, out: Outbox) -> None:
+        if self.asked.get(peer) != TO_LOOK:
+            return
+        is_other = part != self.part and peer not in self.active
+        was_apart, self._apart = peer in self._apart, {}
+        if is_other and was_apart:
+            out.note("hyparview.another_part", peer)
+            self._look_factor = 1
+            self.asked[peer] = HIGH
+            self._request(peer, link, HIGH, out)
+            return
+        del self.asked[peer]
+        if peer not in self.active:
+            self._close(peer, out)
+        if is_other:
+            self._apart[peer] = None
+            out.start_timer(LOOK, SETTLES_AFTER * self.settings.shuffle_every)
+
     def state_size(self) -> int:
         return len(self.active) + len(self.passive) + len(self.links) + len(self.lost)
 
@@ -621,6 +763,8 @@ SPEC = OverlaySpec(
         ForwardJoin,
         Shuffle,
         ShuffleReply,
+        Look,
+        Part,
         Settled,
     ],
     options=[
@@ -637,5 +781,7 @@ SPEC = OverlaySpec(
         Option("probe_for", 3600 * SECOND, "remember a lost neighbour this long", unit="ms"),
         # Long enough for a newcomer's second link to become usable on a slow network.
         Option("spare_for", 10_000 * MILLISECOND, "spare a newcomer's first link", unit="ms"),
+        # As long as a new name of a part needs to be everywhere; see SETTLES_AFTER.
+        Option("look_every", 30 * SECOND, "look whether others are in another part", unit="ms"),
     ],
 )

@@ -120,6 +120,7 @@ OPTIONS: Final = [
 # Times what acknowledgements may take. The sooner it is known that a message is everywhere, the
 # fewer nodes have to be entrusted with it.
 ASK_AFTER: Final = 4
+EVENTS: Final = reliable_links.EVENTS
 RARE: Final = [
     *reliable_links.RARE,
     *safe_keeping.RARE,

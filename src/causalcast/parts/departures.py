@@ -6,7 +6,7 @@ is still missing given up: nobody can bring it any more.
 """
 
 from causalcast.core.ids import NodeId
-from causalcast.parts.neighbourhood import Neighbourhood
+from causalcast.parts.neighbourhood import Neighbourhood, Pair
 
 
 class Departures:
@@ -17,15 +17,35 @@ class Departures:
         self.around = around
         self.reach = reach
         self.horizon = horizon
+        # Survives a crash.
         self.gone: dict[NodeId, None] = {}
-        # Does not survive a crash: then everybody is asked again.
         self.given_up: dict[NodeId, None] = {}
+        # Copies that were held when a node was given up, so they do not come too late: from whom
+        # and under which number -> the numbers for this node that they carry.
+        self.held: dict[Pair, list[Pair]] = {}
+        # Does not: then everybody is asked again.
         self.heard: dict[NodeId, dict[NodeId, None]] = {}  # gone -> who is through with it
+        self.refused: dict[NodeId, None] = {}  # others say they are gone, beyond the budget
 
     def declare(self, peer: NodeId) -> None:
         """It never comes back."""
         self.gone[peer] = None
         self.heard[peer] = {}
+
+    def give_up(self, peer: NodeId, held: list[list[int]]) -> None:
+        """Nothing more of it is waited for, but for what these held copies bring: each is its
+        sender and number, and then all the numbers for this node that it carries."""
+        self.given_up[peer] = None
+        # What a node that is gone was to send again is handed on by others, or lost.
+        self.held = {key: pairs for key, pairs in self.held.items() if key[0] not in self.gone}
+        for flat in held:
+            pairs = [(NodeId(n), NodeId(flat[at + 1])) for at, n in enumerate(flat) if at % 2 == 0]
+            self.held[pairs[0]] = pairs
+
+    def expects(self, issuer: NodeId, number: int) -> bool:
+        """Whether a copy with this number was held when its issuer was given up."""
+        pair = (issuer, NodeId(number))
+        return any(pair in pairs for pairs in self.held.values())
 
     def to_tell(self, peer: NodeId) -> list[NodeId]:
         """Those within reach that know a node that is gone."""

@@ -21,6 +21,7 @@ class LateMembers:
         self.led: dict[GroupId, dict[NodeId, int]] = {}  # who else leads to members, from when on
         self.joining: dict[GroupId, dict[NodeId, list[NodeId]]] = {}  # the ways to joiners
         self.admitted = dict.fromkeys(setup.groups.groups_of(setup.me))
+        self.gone: dict[NodeId, None] = {}  # nodes that never come back; not kept up here
 
     def __getstate__(self) -> dict[str, object]:
         """For searches that compare states: what was asked for before is no state."""
@@ -47,8 +48,15 @@ class LateMembers:
         return group not in self.admitted and self.me not in self.joining.get(group, {})
 
     def is_joining(self) -> bool:
-        """Whether this node still waits to be admitted to a group."""
-        return any(self.me in joiners for joiners in self.joining.values())
+        """Whether this node still waits to be admitted to a group, and somebody may do that."""
+        return any(
+            self.me in joiners and self.coordinator(group) not in self.gone
+            for group, joiners in self.joining.items()
+        )
+
+    def coordinator(self, group: GroupId) -> NodeId:
+        """Who admits new members."""
+        return min(self._groups.members_of(group) or self._surroundings.everybody())
 
     def remember_joiner(self, group: GroupId, joiner: NodeId, way: list[NodeId]) -> None:
         """Somebody wants to join; these nodes within reach lie on the way to it."""
@@ -56,8 +64,7 @@ class LateMembers:
 
     def epoch_to_admit(self, group: GroupId) -> int:
         """The epoch in which to admit the next member; 0 if that is not for this node to do."""
-        founders = self._groups.members_of(group) or self._surroundings.everybody()
-        return self.epochs.get(group, 0) + 1 if min(founders) == self.me else 0
+        return self.epochs.get(group, 0) + 1 if self.coordinator(group) == self.me else 0
 
     def admit(self, group: GroupId, joiner: NodeId, epoch: int) -> None:
         """The joiner is a member from this epoch on."""

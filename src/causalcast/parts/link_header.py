@@ -62,11 +62,8 @@ class LinkPlan:
         reach: int,
         window: int,
         horizon: int,
-        whole: int = 0,
     ) -> None:
-        """`whole`: issuers within so many hops of the target have all their numbers said."""
         self.around = around
-        self._whole = whole
         self.source = source
         self.target = target
         self._reach = reach
@@ -123,10 +120,7 @@ class LinkPlan:
                 or (
                     node != issuer
                     and distance(issuer, node) <= self._reach
-                    and (
-                        distance(node, self.target) <= self._reach
-                        or distance(issuer, self.target) <= self._whole
-                    )
+                    and distance(node, self.target) <= self._reach
                 )
             ]
             self._numbered[issuer] = known

@@ -4,12 +4,16 @@ from typing import Final
 
 from causalcast.core.message import Message
 from causalcast.core.spec import Option, Setup
-from causalcast.parts import safe_path_setup, vector_setup
+from causalcast.parts import pieces, safe_path_setup, vector_setup
 from causalcast.parts.safe_links import SafeLinkMulticast
 from causalcast.parts.safe_path_setup import SafePathSetup
 from causalcast.parts.vector_setup import VectorSetup
 
-MESSAGES: Final[list[type[Message]]] = [*safe_path_setup.MESSAGES, *vector_setup.MESSAGES]
+MESSAGES: Final[list[type[Message]]] = [
+    *safe_path_setup.MESSAGES,
+    *vector_setup.MESSAGES,
+    *pieces.MESSAGES,
+]
 OPTIONS: Final[list[Option]] = [
     Option(
         "link_setup",

@@ -46,16 +46,28 @@ class Admission(Message):
 
 class Ack(Message):
     """Tell an issuer which of its numbers arrived: up to `complete_to` and beyond that `complete`
-    are here with everything that can be known of them, `partial` with these issuers' numbers."""
+    are here with everything that can be known of them, `partial` with these issuers' numbers. Its
+    copies `held` are here and wait: they need not be sent again while this link stands."""
 
-    wire = Wire("locamu.ack", complete_to=int, complete=list[int], partial=dict[int, list[NodeId]])
+    wire = Wire(
+        "locamu.ack",
+        complete_to=int,
+        complete=list[int],
+        partial=dict[int, list[NodeId]],
+        held=list[int],
+    )
 
     def __init__(
-        self, complete_to: int, complete: list[int], partial: dict[int, list[NodeId]]
+        self,
+        complete_to: int,
+        complete: list[int],
+        partial: dict[int, list[NodeId]],
+        held: list[int],
     ) -> None:
         self.complete_to = complete_to
         self.complete = complete
         self.partial = partial
+        self.held = held
 
 
 class Probe(Message):
@@ -217,6 +229,17 @@ class Departed(Message):
         self.peer = peer
 
 
+class GivenUp(Message):
+    """Record: nothing more of this node, which is gone, is waited for, but for copies that were
+    held then: each is its sender and number, and then all numbers it carries for this node."""
+
+    wire = Wire("locamu.given_up", peer=NodeId, held=list[list[int]])
+
+    def __init__(self, peer: NodeId, held: list[list[int]]) -> None:
+        self.peer = peer
+        self.held = held
+
+
 class Waiting(Message):
     """Record: this was published here and waits until the node is admitted to a group."""
 
@@ -277,6 +300,7 @@ MESSAGES: Final[list[type[Message]]] = [
     Learned,
     Forgotten,
     Departed,
+    GivenUp,
     Waiting,
     Past,
 ]

@@ -8,15 +8,20 @@ delivered here. A member delivers its own messages at once.
 
 It promises that a correct member delivers what it sent (validity), that nothing is delivered twice
 or invented (integrity), and causal order. It does not promise agreement: if a sender dies half-way,
-some members have its last message and others do not.
+what none of the living members has is lost.
 
 Where we differ from the report, and why
 ----------------------------------------
 
 - A message may be for some members only. With one vector, those left out would wait for its number
   for ever; they are sent the number without the text.
-- A member that failed is left out from then on, as there. What waits for one of its messages that
-  never came is not delivered.
+- A member that failed is left out from then on, as there; nothing goes there and nothing is taken
+  from there. But it may have died half-way, or only the link between two members may have failed;
+  then what other members say would wait for ever for messages that cannot come. So whoever drops a
+  member tells the others how many of its messages it has, and they pass on what it lacks, now and
+  later. A copy is kept for that until everybody is known to have it: the vectors of those who speak
+  say so. A listener that never speaks says nothing, so of each member a limited number is kept.
+- A message for some members only is passed on as a number: who passes it on knows nobody's name.
 """
 
 from typing import Final, final
@@ -26,18 +31,30 @@ from causalcast.core.message import Publication
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery
 
 MOST_MEMBERS: Final = 32  # slots of a vector, which has the same size in every message
-MOST_HELD: Final = 1024  # messages in the hold-back queue
+# Copies of one member's messages, for those who lose their link to it. Far more than are under way
+# when a member dies.
+MOST_KEPT: Final = 1024
+MOST_KEPT_BYTES: Final = 1 << 20
+NOBODY_ASKS: Final = 1 << 32  # above every number
 
 
 @final
 class Stamped:
     """A message and the vector it carries; without text for those it is not addressed to."""
 
-    def __init__(self, vector: list[int], addressed: bool, text: bytes, group: int = 0) -> None:
+    def __init__(
+        self,
+        vector: list[int],
+        addressed: bool,
+        text: bytes,
+        group: int = 0,
+        for_all: bool = False,
+    ) -> None:
         self.vector = vector
         self.addressed = addressed
         self.text = text
         self.group = group  # of whoever has groups; nothing depends on it here
+        self.for_all = for_all  # addressed to every member
 
 
 @final
@@ -46,6 +63,16 @@ class Copy:
 
     def __init__(self, to: int, stamped: Stamped) -> None:
         self.to = to
+        self.stamped = stamped
+
+
+@final
+class PassedOn:
+    """A message of `origin`, for a member that has no link to it."""
+
+    def __init__(self, to: int, origin: int, stamped: Stamped) -> None:
+        self.to = to
+        self.origin = origin
         self.stamped = stamped
 
 
@@ -79,6 +106,15 @@ class MemberMulticast:
         self.active = [True] * members
         self._delivery = CausalDelivery()
         self._stamps: dict[int, Stamped] = {}  # of what is held, by message id
+        self.held_of = [0] * members  # how many of each member's are held
+        # Per member: what its vectors said that it had delivered.
+        self._has = [[0] * members for _ in range(members)]
+        # Per member: what was delivered of it and others may lack, by number; and its size.
+        self._kept: list[dict[int, Stamped]] = [{} for _ in range(members)]
+        self._kept_bytes = [0] * members
+        # Per member: who has lost the link to it and is told all of it from here.
+        self._deaf: list[dict[int, None]] = [{} for _ in range(members)]
+        self._to_pass_on: list[PassedOn] = []
 
     def clock(self) -> list[int]:
         """How many messages of each member were delivered here."""
@@ -88,7 +124,7 @@ class MemberMulticast:
         """Stamp a message for `to`: our own delivery, and a copy for every other active member."""
         vector = self.clock()
         vector[self.me] += 1
-        stamped = Stamped(vector, True, text, group)
+        stamped = Stamped(vector, True, text, group, len(set(to)) == len(self.active))
         (own,) = self._arrive(self.me, stamped)
         number_only = Stamped(vector, False, b"", group)
         return own, [
@@ -106,19 +142,65 @@ class MemberMulticast:
         for slot, count in enumerate(stamped.vector):
             if slot >= known and count:
                 return []
-        if not is_next or sender == self.me or len(self._stamps) >= MOST_HELD:
-            return []
-        if int(message_id(NodeId(sender), number)) in self._stamps:
+        if not is_next or sender == self.me or self.is_held(sender, number):
             return []
         return self._arrive(sender, stamped)
 
-    def drop(self, member: int) -> None:
-        """A member failed: nothing goes there any more."""
+    def drop(self, member: int) -> int:
+        """A member failed: nothing goes there any more.
+
+        How many of its messages came, delivered or held: tell the other members that.
+        """
         self.active[member] = False
+        for origin in range(len(self.active)):
+            self._deaf[origin].pop(member, None)
+            self._forget(origin)
+        came = self._delivery.delivered.get(NodeId(member), 0)
+        while self.is_held(member, came + 1):
+            came += 1
+        return came
+
+    def lost(self, who: int, member: int, has: int) -> None:
+        """Another member has no link to `member` any more, and so many of its messages."""
+        if member not in (self.me, who) and self.active[who]:
+            self._deaf[member][who] = None
+            self._has[who][member] = max(self._has[who][member], has)
+            for number, stamped in self._kept[member].items():
+                self._pass_on(who, member, number, stamped)
+            self._forget(member)
+
+    def passed_on(self, origin: int, stamped: Stamped) -> list[Taken]:
+        """A message of a member that was dropped came through another; as `receive`."""
+        if origin == self.me or self.active[origin]:
+            return []  # nobody asked for it
+        return self.receive(origin, stamped)
+
+    def take_to_pass_on(self) -> list[PassedOn]:
+        """What is to go to members that have lost a link, since this was asked last."""
+        found, self._to_pass_on = self._to_pass_on, []
+        return found
 
     def others(self) -> list[int]:
         """The active members but this one."""
         return [i for i, active in enumerate(self.active) if active and i != self.me]
+
+    def is_held(self, sender: int, number: int) -> bool:
+        """Whether this message is in the hold-back queue."""
+        return int(message_id(NodeId(sender), number)) in self._stamps
+
+    def held_count(self) -> int:
+        """How many are in the hold-back queue."""
+        return len(self._stamps)
+
+    def kept_count(self) -> int:
+        """How many copies are kept for members that may lack them."""
+        return sum(map(len, self._kept))
+
+    def cause_of(self, sender: int, number: int) -> tuple[int, int]:
+        """Sender and number of what a held message waits for."""
+        cause = self._delivery.waits_for(message_id(NodeId(sender), number))
+        assert cause != NOTHING
+        return int(origin_of(cause)), number_of(cause)
 
     def held(self) -> list[Waiting]:
         """The hold-back queue."""
@@ -140,9 +222,51 @@ class MemberMulticast:
             if slot != sender and count
         }
         self._stamps[publication.id] = stamped
+        self.held_of[sender] += 1
         taken = []
         for ready in self._delivery.arrive(publication, needs):
             delivered = ready.publication.id
             one = self._stamps.pop(delivered)
-            taken.append(Taken(int(origin_of(delivered)), number_of(delivered), one))
+            origin = int(origin_of(delivered))
+            self.held_of[origin] -= 1
+            taken.append(Taken(origin, number_of(delivered), one))
+        for own in taken:
+            self._keep(own)
         return taken
+
+    # For members that lose a link
+
+    def _keep(self, taken: Taken) -> None:
+        """Keep what was delivered, and pass it on to those who hear nothing of its sender."""
+        origin, number, stamped = taken.sender, taken.number, taken.stamped
+        has = self._has[origin]
+        for slot in range(len(self.active)):
+            if stamped.vector[slot] > has[slot]:
+                has[slot] = stamped.vector[slot]
+                if slot != origin:
+                    self._forget(slot)
+        if origin == self.me:
+            return  # who loses the link to this member asks the others
+        self._kept[origin][number] = stamped
+        self._kept_bytes[origin] += len(stamped.text)
+        for who in self._deaf[origin]:
+            self._pass_on(who, origin, number, stamped)
+        self._forget(origin)
+
+    def _pass_on(self, who: int, origin: int, number: int, stamped: Stamped) -> None:
+        if number > self._has[who][origin]:
+            copy = stamped
+            if not stamped.for_all:
+                copy = Stamped(stamped.vector, False, b"", stamped.group)
+            self._to_pass_on.append(PassedOn(who, origin, copy))
+
+    def _forget(self, origin: int) -> None:
+        """Keep no longer what everybody has, nor more than there is room for."""
+        kept = self._kept[origin]
+        everywhere = min((self._has[who][origin] for who in self.others()), default=NOBODY_ASKS)
+        while kept:
+            number = next(iter(kept))
+            full = len(kept) > MOST_KEPT or self._kept_bytes[origin] > MOST_KEPT_BYTES
+            if number > everywhere and not full:
+                return
+            self._kept_bytes[origin] -= len(kept.pop(number).text)

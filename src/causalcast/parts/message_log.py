@@ -34,7 +34,9 @@ class Record(Stamped):
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
         self.is_finished = False  # and those who might stand in for this node are told so
+        self.held_at: dict[NodeId, None] = {}  # targets where my copy waits, on this link
         self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
+        self.tries: dict[NodeId, int] = {}  # how often that was in vain
 
     def stamps(self) -> list[Stamp]:
         """All numbers it was given, as far as they are known."""
@@ -43,6 +45,12 @@ class Record(Stamped):
             for issuer, vector in self.numbers.items()
             for node, number in vector.items()
         ]
+
+    def forget_tries(self, node: NodeId) -> None:
+        """There is another link to a target, or none: what it was sent may be lost."""
+        self.sent.pop(node, None)
+        self.held_at.pop(node, None)
+        self.tries.pop(node, None)
 
     def numbers_for(self, node: NodeId) -> dict[NodeId, int]:
         """Who numbered it for a node, and how."""
@@ -58,13 +66,29 @@ class MessageLog:
 
     def __init__(self) -> None:
         self.records: dict[Record, None] = {}
+        self.own: dict[Record, None] = {}  # those that were published here
+        self.open: dict[NodeId, dict[Record, None]] = {}  # by targets that may not be complete
         self._index: dict[Stamp, Record] = {}
 
     def add(self, record: Record) -> None:
         """Keep a record."""
         self.records[record] = None
+        if record.back == NOBODY:
+            self.own[record] = None
+        self.open_for(record, record.targets)
         for stamp in record.stamps():
             self._index[stamp] = record
+
+    def open_for(self, record: Record, targets: dict[NodeId, int]) -> None:
+        """These targets have to confirm a record."""
+        for node in targets:
+            self.open.setdefault(node, {})[record] = None
+
+    def close_for(self, record: Record, node: NodeId) -> None:
+        """A target confirmed a record."""
+        record.complete_at[node] = None
+        if node in self.open:
+            self.open[node].pop(record, None)
 
     def at(self, stamp: Stamp) -> Record | None:
         """The message that was given this number."""
@@ -103,6 +127,10 @@ class MessageLog:
     def remove(self, record: Record) -> None:
         """Forget a record."""
         del self.records[record]
+        self.own.pop(record, None)
+        for node in record.targets:
+            if node in self.open:
+                self.open[node].pop(record, None)
         for stamp in record.stamps():
             self._index.pop(stamp, None)
         if record.beside:

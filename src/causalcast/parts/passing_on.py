@@ -18,6 +18,7 @@ from causalcast.parts.message_log import MessageLog, Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.safe_path import NOBODY, SafePath
 
+MOST_DOUBLINGS: Final = 3  # of the time until something is repeated
 WORD: Final = "word"  # acknowledgements, and what is finished, for one node
 
 
@@ -33,7 +34,6 @@ class PassingOn(Multicast):
         self.acknowledge_after = setup.number("acknowledge_after")
         self.window = setup.number("window")
         self.compresses = setup.text("headers") == "compressed"
-        self.hands_on_early = setup.text("hand_on") == "suspected"
         self.around = around
         self.paths = paths
         self.extended = dict.fromkeys(around.within(self.reach))
@@ -50,9 +50,10 @@ class PassingOn(Multicast):
         self._readers: dict[NodeId, HeaderReader] = {}
         self._incomplete: dict[NodeId, dict[int, None]] = {}  # arrived, but not all numbers known
         self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
-        self._behind: dict[NodeId, None] = {}  # whose window was too small for something
+        self._behind: dict[NodeId, dict[Record, None]] = {}  # what a window was too small for
         self._words_due: dict[NodeId, None] = {}  # whom to tell something soon
         self._to_acknowledge: dict[NodeId, dict[int, None]] = {}
+        self._to_say_held: dict[NodeId, dict[int, None]] = {}
         self._acknowledged_to: dict[NodeId, int] = {}
         self._to_finish: dict[NodeId, None] = {}  # whom to tell what is finished here
 
@@ -74,20 +75,19 @@ class PassingOn(Multicast):
         before = self._before(record, node)
         if not self._is_wanted(record, node, before):
             return
-        if not self.paths.is_enough(record, before):
+        if not self.paths.is_enough(record, before, node):
             out.note("locamu.unsafe", node)
         elif self._has_room(record, node):
             self._send_copy(record, node, before, again, out)
         else:
-            self._behind[node] = None
+            self._behind.setdefault(node, {})[record] = None
 
     def _before(self, record: Record, node: NodeId) -> list[NodeId]:
         """The issuers before a target on the message's way."""
         if not self._is_handed_on(record, node):
             return self.paths.upstream(record, node)
         way = self.around.between(self.me, node)
-        # The node that fell and numbered it for the target, if it lies between; else it is behind.
-        fell = next((x for x in way if self._numbered(record, x, node)), node)
+        fell = next(x for x in way if self._numbered(record, x, node))
         return [
             issuer
             for issuer in record.numbers
@@ -111,14 +111,15 @@ class PassingOn(Multicast):
 
     def _send_waiting(self, node: NodeId, out: Outbox) -> None:
         """Acknowledgements made room: go on where it was too small."""
-        if node not in self._behind or node not in self.active:
+        behind = self._behind.get(node)
+        if behind is None or node not in self.active:
             return
-        del self._behind[node]
-        for record in self.log.records:
-            if node in record.targets:
+        under_way = self._under_way.setdefault(node, {})
+        while behind and len(under_way) < self.window:
+            record = next(iter(behind))
+            del behind[record]
+            if record in self.log.records:
                 self._offer(record, node, False, out)
-                if node in self._behind:
-                    return
 
     def _is_wanted(self, record: Record, node: NodeId, before: list[NodeId]) -> bool:
         sent = record.sent.get(node)
@@ -199,15 +200,27 @@ class PassingOn(Multicast):
     def _send_word(self, node: NodeId, out: Outbox) -> None:
         del self._words_due[node]
         due = self._to_acknowledge.pop(node, {})
+        held = [n for n in self._to_say_held.pop(node, {}) if self._is_held(node, n)]
         finishes = node in self._to_finish
         self._to_finish.pop(node, None)
         if node in self.links:  # else it will send again, or ask, when there is a link
-            if due:
-                self._send_acknowledgements(node, due, out)
+            if due or held:
+                self._send_acknowledgements(node, due, held, out)
             if finishes:
                 self._say_finished(node, out)
 
-    def _send_acknowledgements(self, issuer: NodeId, due: dict[int, None], out: Outbox) -> None:
+    def _is_held(self, source: NodeId, number: int) -> bool:
+        """Whether a copy from a node waits here."""
+        raise AssertionError("left to the protocol")
+
+    def _say_held(self, source: NodeId, number: int, out: Outbox) -> None:
+        """Tell who sent a copy that it waits here, if it does so for longer than a moment."""
+        self._to_say_held.setdefault(source, {})[number] = None
+        self._plan_word(source, out)
+
+    def _send_acknowledgements(
+        self, issuer: NodeId, due: dict[int, None], held: list[int], out: Outbox
+    ) -> None:
         incomplete = self._incomplete.get(issuer, {})
         complete_to = self.past.arrived[issuer].count
         if incomplete:
@@ -221,7 +234,7 @@ class PassingOn(Multicast):
                 partial[number] = self.paths.upstream(record, self.me)
             elif number > complete_to:
                 complete.append(number)
-        out.send(issuer, Ack(complete_to, complete, partial), self.links[issuer])
+        out.send(issuer, Ack(complete_to, complete, partial, held), self.links[issuer])
 
     def _watch_complete(self, record: Record) -> bool:
         """Remember which numbers belong to messages whose numbers are not all known."""
@@ -257,11 +270,8 @@ class PassingOn(Multicast):
 
     def _say_finished(self, node: NodeId, out: Outbox) -> None:
         to = self.past.numbers.get((self.me, node), 0)
-        for record in self.log.records:
-            mine = record.origin == self.me or self.hands_on_early
-            if not mine or node not in record.targets or self._is_handed_on(record, node):
-                continue
-            if not self._is_passed_on(record):
+        for record in self.log.own:
+            if node in record.targets and not self._is_passed_on(record):
                 to = record.targets[node] - 1
                 break
         self._tell(node, Finished(to), out)
@@ -278,9 +288,8 @@ class PassingOn(Multicast):
     def _plan(self, source: NodeId, target: NodeId) -> LinkPlan:
         plan = self._plans.get((source, target))
         if plan is None:
-            whole = self.reach if self.hands_on_early else 0
             plan = LinkPlan(
-                self.around, source, target, self.reach, self.paths.window, self.horizon, whole
+                self.around, source, target, self.reach, self.paths.window, self.horizon
             )
             self._plans[source, target] = plan
         return plan

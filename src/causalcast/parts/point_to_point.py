@@ -301,6 +301,7 @@ class PointToPoint:
         self.unsettled = 0  # accepted, not acknowledged
         self.room = options.first_room  # what the owner would take, behind what was taken
         self.spoke_at = 0  # when a message left last
+        self.calls_at = NEVER  # when a peer that was never spoken to is to be called
         # A greeting of ours that waits for its answer: its token, or 0.
         self.calling = 0
         self.call = Unconfirmed(0, 0, NEVER)
@@ -321,6 +322,11 @@ class PointToPoint:
             self._start_call(now, out)
         self._send_waiting(now, out)
         return True
+
+    def watch(self, now: int) -> None:
+        """Keep-alives begin now, though nobody has said anything yet."""
+        if self.options.keep_alive_every:
+            self.calls_at = now + self.options.keep_alive_every
 
     def receive(self, datagram: Datagram, now: int, out: Effects) -> None:
         """Take in a datagram; acknowledgements of what came leave with the next `poll`."""
@@ -350,6 +356,9 @@ class PointToPoint:
             self._repeat_call(now, out)
         conversation = self.current
         if conversation is None:
+            if self.calling == 0 and self.calls_at <= now:
+                self.calls_at = NEVER
+                self._start_call(now, out)
             return
         if conversation.ack_due <= now:
             self._release_ack(conversation)
@@ -379,7 +388,7 @@ class PointToPoint:
         due = self.call.due if self.calling != 0 else NEVER
         conversation = self.current
         if conversation is None:
-            return due
+            return due if self.calling != 0 else self.calls_at
         if conversation.answered_transmission != 0:
             due = min(due, conversation.ack_due if conversation.ack_due != NEVER else 0)
         due = min(due, self._first_due(conversation), conversation.probe_due)

@@ -102,6 +102,13 @@ class GivenUp(Message):
         self.to = to
 
 
+# What people who run nodes want to hear of.
+EVENTS: Final[dict[str, str]] = {
+    "reliable_links.forgot": "a neighbour has forgotten messages that it had taken: nobody can "
+    "bring them again, and it waits for them for ever",
+    "reliable_links.took_more": "a neighbour has taken messages that this node does not know to "
+    "have sent: this node has forgotten them, and what it sends now is taken for those",
+}
 NOTHING: Final = Nothing()
 MESSAGES: Final = [Parcel, Got, Sent, Taken, Counts, Unacknowledged, Nothing, GivenUp]
 RARE: Final = ["reliable_links.repeated", "reliable_links.resumed", "reliable_links.early"]
@@ -290,12 +297,18 @@ class ReliableLinks:
     # Small things
 
     def _on_got(self, peer: NodeId, direction: Direction, got: Got, out: Outbox) -> None:
-        for number in range(direction.acknowledged + 1, min(got.count, direction.sent) + 1):
+        acknowledged = direction.acknowledged
+        for number in range(acknowledged + 1, min(got.count, direction.sent) + 1):
             direction.kept.pop(number, None)
             direction.acknowledged = number
         if got.answer:
             out.send(peer, Got(direction.taken, False))
         if not direction.heard:
+            # Where messages can overtake one another, a count may be an old one.
+            if out.links_lose_nothing and got.count < acknowledged:
+                out.note("reliable_links.forgot", peer)
+            if out.links_lose_nothing and got.count > direction.sent:
+                out.note("reliable_links.took_more", peer)
             direction.heard = True
             direction.under_way = direction.acknowledged
             if direction.is_owed():

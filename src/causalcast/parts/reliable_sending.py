@@ -33,6 +33,12 @@ ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
 LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
 MOST_PATIENCE: Final = 4 * SECOND
 OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, roughly
+# How far an origin's numbers may run ahead of those that are here without a gap: on each link of a
+# way at most a window is under way, and links are caught up on from the oldest on. But nobody uses
+# up the numbers of an origin, or makes others keep places for millions that never come.
+LEAST_AHEAD: Final = 1 << 16
+WINDOWS_AHEAD: Final = 64
+KEPT_OVERHEAD: Final = 500  # bytes of memory that a small message takes while it is kept
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -88,6 +94,12 @@ RARE: Final = [
     "reliable_sending.caught_up",
     "reliable_sending.beyond_a_gap",
 ]
+
+# What people who run nodes want to hear of.
+EVENTS: Final[dict[str, str]] = {
+    "reliable_sending.cannot_bring": "a neighbour lacks messages that it had, or that were "
+    "forgotten before it came: nobody can bring them, and it waits for them for ever",
+}
 
 OPTIONS: Final[list[Option]] = [
     Option(
@@ -176,6 +188,7 @@ class ReliableSending:
         self._founders = dict.fromkeys(self.neighbours)
         self._others: dict[NodeId, list[NodeId]] = {}  # per origin: who else is to have a message
         self._kept: dict[MessageId, Message] = {}  # in the order they were accepted
+        self.kept_bytes = 0  # that these take, roughly
         self._forgotten: dict[NodeId, int] = {}  # per origin: every neighbour has 1..n
         self._id_of = id_of
         self._for_link = for_link
@@ -275,6 +288,9 @@ class ReliableSending:
         if self._hands_over:
             self.safe.got_everywhere(ANY_GROUP, self._everywhere(), out)
         if message.all_of_it:
+            # Where messages can overtake one another, counts may be old ones.
+            if out.links_lose_nothing and not neighbour.heard and sender in self._founders:
+                self._look_for_losses(sender, message, out)
             neighbour.heard = True
         if message.answer:
             self._tell_all(sender, neighbour, out)
@@ -288,6 +304,16 @@ class ReliableSending:
             if neighbour.queue:
                 out.note("reliable_sending.caught_up", sender)
         self._send_queued(sender, neighbour, out)
+
+    def _look_for_losses(self, peer: NodeId, have: Have, out: Outbox) -> None:
+        """Whoever lacks what was forgotten here had said that it has it, or was not there then."""
+        for origin, count in self.seen.counts.items():
+            if self.direct and origin != self.me:
+                continue  # only the origin keeps them
+            first = message_id(origin, have.counts.get(origin, 0) + 1)
+            if number_of(first) <= count and first not in self._kept and first not in have.beyond:
+                out.note("reliable_sending.cannot_bring", peer)
+                return
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         """Repeat what was not acknowledged, or acknowledge what was collected."""
@@ -379,6 +405,13 @@ class ReliableSending:
                 most = neighbour.queued_bytes - neighbour.backlog_bytes
         return most
 
+    def furthest(self, origin: NodeId) -> int:
+        """The greatest number of `origin` that may come now; -1 if that cannot be told."""
+        count = self.seen.counts.get(origin, 0)
+        if count == 0:
+            return -1  # who comes late to a system that changes begins anywhere
+        return count + max(LEAST_AHEAD, WINDOWS_AHEAD * self.window)
+
     def kept(self) -> int:
         """Messages that some neighbour may still lack."""
         return len(self._kept) + self.safe.size()
@@ -393,6 +426,8 @@ class ReliableSending:
         for peer, neighbour in self.neighbours.items():
             if not neighbour.up or neighbour.has.has(identity):
                 continue
+            if not neighbour.heard and self._is_far_ahead(identity, neighbour):
+                continue  # when it has told what it has, it gets this behind all that it lacks
             if not neighbour.queue and len(neighbour.under_way) < self.window:
                 self._send_first(peer, neighbour, identity, message, out)
             else:
@@ -401,6 +436,10 @@ class ReliableSending:
                 neighbour.queue.append(identity)
                 neighbour.queued_bytes += size
                 self._send_queued(peer, neighbour, out)
+
+    def _is_far_ahead(self, identity: MessageId, neighbour: Neighbour) -> bool:
+        """Whether somebody who was away may refuse a message as too far from all that it has."""
+        return number_of(identity) > neighbour.has.counts.get(origin_of(identity), 0) + self.window
 
     def _send_queued(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         """Send what waits for this neighbour, as far as the window allows."""
@@ -432,6 +471,9 @@ class ReliableSending:
     def _size(self, identity: MessageId) -> int:
         message = self._kept.get(identity)
         return 0 if message is None or self._size_of is None else OVERHEAD + self._size_of(message)
+
+    def _weight(self, message: Message) -> int:
+        return KEPT_OVERHEAD + (0 if self._size_of is None else self._size_of(message))
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is not None:
@@ -516,6 +558,8 @@ class ReliableSending:
     def _keep(self, identity: MessageId, message: Message) -> None:
         everywhere = self._forgotten.get(origin_of(identity), 0)
         if self.neighbours and number_of(identity) > everywhere:
+            if identity not in self._kept:
+                self.kept_bytes += self._weight(message)
             self._kept[identity] = message
 
     def _learn(self, neighbour: Neighbour, have: Have) -> None:
@@ -551,7 +595,9 @@ class ReliableSending:
         )
         if everywhere > forgotten:
             for identity in _run_of(origin, forgotten, everywhere, self._kept):
-                self._kept.pop(identity, None)
+                forgotten_message = self._kept.pop(identity, None)
+                if forgotten_message is not None:
+                    self.kept_bytes -= self._weight(forgotten_message)
             self._forgotten[origin] = everywhere
 
 

@@ -48,12 +48,24 @@ class SafePath:
         hops from it."""
         return [issuer for issuer in self._before(message, target) if issuer in message.numbers]
 
-    def is_enough(self, message: Stamped, before: list[NodeId]) -> bool:
-        """Whether a copy with the numbers of these issuers will be recognised."""
+    def is_enough(self, message: Stamped, before: list[NodeId], target: NodeId) -> bool:
+        """Whether a copy for `target` with the numbers of these issuers will be recognised."""
         if message.origin in before:
             return True
         # Who was skipped for good counts as known, and has given no numbers.
-        return sum(1 for issuer in before if message.numbers[issuer]) >= self.quorum
+        numbered = sum(1 for issuer in before if message.numbers[issuer])
+        return numbered >= self.quorum or (numbered > 0 and self.is_all(message, before, target))
+
+    def is_all(self, message: Stamped, before: list[NodeId], target: NodeId) -> bool:
+        """Whether all before `target` are among these, or gone.
+
+        A quorum has somebody in it that is not gone. If that one numbered the message, it is known
+        here; and if it did not, it never will.
+        """
+        if not self.gone or message.origin == NOBODY:
+            return False
+        way = self.around.way(message.origin, target)[-1 - self.window : -1]
+        return all(issuer in before or issuer in self.gone for issuer in way)
 
     def is_complete(self, message: Stamped) -> bool:
         """Whether every number that a copy could bring here is known."""

@@ -40,6 +40,7 @@ from causalcast.core.ids import ANY_LINK, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
+from causalcast.parts.pieces import Piece, Pieces
 from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulticast
 
 DISCOVER: Final = "safe_path.discover"
@@ -153,7 +154,8 @@ class Control(Message):
 
 
 class Buffer(Message):
-    """What I delivered during the exchange, in order; tokens follow from here on."""
+    """What I delivered during the exchange, in order, most of it ahead, in pieces; tokens follow
+    from here on."""
 
     wire = Wire("safe_path.buffer", attempt=int, publications=list[Publication], hops=list[int])
 
@@ -250,6 +252,7 @@ class SafePathSetup(LinkSetup):
         self.adopter = ANY_LINK  # whom we asked to adopt us
         self._patience = patience
         self._floods = PassedFloods()
+        self._pieces = Pieces()
 
     # Links come and go
 
@@ -260,6 +263,7 @@ class SafePathSetup(LinkSetup):
 
     def on_lost(self, link: Link, out: Outbox) -> None:
         exchange = self.exchanges.pop(link.name)
+        self._pieces.on_lost(link)
         if exchange.state != IDLE or exchange.tries > 0:
             out.cancel_timer(DISCOVER, link.name)
         if self.adopter == link.name:
@@ -282,6 +286,8 @@ class SafePathSetup(LinkSetup):
             self._on_control(message, out)
         elif isinstance(message, Discover):
             self._on_discover(link, message, out)
+        elif isinstance(message, Piece):
+            self._pieces.on_piece(link, message, out)
         elif isinstance(message, Buffer):
             self._on_buffer(exchange, message, out)
         elif isinstance(message, Found):
@@ -551,8 +557,9 @@ class SafePathSetup(LinkSetup):
     def _send_buffer(self, exchange: Exchange, out: Outbox) -> None:
         buffered = exchange.buffer
         assert buffered is not None
-        publications = [entry.publication for entry in buffered]
-        hops = [entry.hops for entry in buffered]
+        rest = self._pieces.send_ahead(exchange.link, buffered, out)
+        publications = [entry.publication for entry in rest]
+        hops = [entry.hops for entry in rest]
         self._send(exchange.link, Buffer(exchange.attempt, publications, hops), out)
         exchange.buffer = None
         exchange.path = []
@@ -564,6 +571,7 @@ class SafePathSetup(LinkSetup):
 
     def _on_buffer(self, exchange: Exchange, buffer: Buffer, out: Outbox) -> None:
         link = exchange.link
+        buffered = self._pieces.whole(link, buffer.publications, buffer.hops)
         before, since = exchange.before_pi or {}, exchange.since_pi
         stale = exchange.their_state != WAITING or buffer.attempt != exchange.their_attempt
         if stale or since is None or link.safe_in:
@@ -571,13 +579,14 @@ class SafePathSetup(LinkSetup):
             return
         exchange.their_state = IDLE
         exchange.before_pi = exchange.since_pi = None
-        sent = {publication.id: None for publication in buffer.publications}
+        sent = {entry.publication.id: None for entry in buffered}
         owed = {message: count for message, count in since.items() if message not in sent}
         self.owner.make_in_safe(link, owed, out)  # memory first, then deliveries
-        for publication, hops in zip(buffer.publications, buffer.hops, strict=False):
+        for entry in buffered:
+            publication = entry.publication
             self.owner.peer_has(link, publication.id, out)
             if publication.id not in before and publication.id not in since:
-                self.owner.accept(publication, hops, link, out)
+                self.owner.accept(publication, entry.hops, link, out)
         if self._together and exchange.state == BUFFERING and not link.safe_out:
             self._send_buffer(exchange, out)
 
@@ -586,7 +595,7 @@ class SafePathSetup(LinkSetup):
         for exchange in self.exchanges.values():
             buffered += len(exchange.buffer or []) + len(exchange.before_pi or {})
             buffered += len(exchange.since_pi or {})
-        return buffered + len(self._floods)
+        return buffered + len(self._floods) + self._pieces.size()
 
     def _send(self, link: Link, message: Message, out: Outbox) -> None:
         out.send(link.peer, message, link.name)

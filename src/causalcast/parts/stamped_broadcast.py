@@ -64,6 +64,7 @@ class Delivered(Message):
 MESSAGES: Final = [Stamped, Delivered, *reliable_sending.MESSAGES]
 OPTIONS: Final = reliable_sending.OPTIONS
 RARE: Final = reliable_sending.RARE
+EVENTS: Final = reliable_sending.EVENTS
 
 
 def id_of(message: Message) -> MessageId:
@@ -171,6 +172,12 @@ class StampedBroadcast(Multicast):
 
     def waiting_bytes(self) -> int:
         return self.sending.waiting_bytes()
+
+    def kept_bytes(self) -> int:
+        return self.sending.kept_bytes
+
+    def furthest(self, origin: NodeId) -> int:
+        return self.sending.furthest(origin)
 
     def state_size(self) -> int:
         return len(self.delivery.delivered) + self.sending.size()

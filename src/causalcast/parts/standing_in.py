@@ -6,10 +6,6 @@ the publisher gone, they number it for those on the other side and send it there
 that is still kept of what came by way of the one that is gone. Then everybody
 near tells everybody what it still has on its way to them. When all of that is here, what is missing
 is with nobody: it is given up, and nothing waits for it any more.
-
-With `hand_on = "suspected"` neighbours stand in as soon as they suspect a node, and for all that it
-passed on, not only for what it published. That is an experiment: it keeps order and gets most of
-what the papers promise past nodes that stay down, but not all of it.
 """
 
 from typing import Final
@@ -19,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from causalcast.core import NodeId, Outbox, Setup
 from causalcast.parts.fault_budget import is_within_budget
 from causalcast.parts.holdback import Holdback
-from causalcast.parts.locamu_messages import AskFinished, Departed, Gone, Learned
+from causalcast.parts.locamu_messages import AskFinished, Departed, GivenUp, Gone, Learned
 from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.passing_on import PassingOn
@@ -39,6 +35,7 @@ class StandingIn(PassingOn):
         self.expelled_by = NOBODY  # who told this node that it was declared gone
         self._finished_to: dict[NodeId, int] = {}  # up to which of its numbers a node has finished
         self._ask_finished: dict[NodeId, Pair] = {}  # when to ask it next, and how long to wait
+        self._unfinished: dict[Record, None] = {}  # kept only until somebody else has finished
 
     # What the protocol does
 
@@ -62,34 +59,29 @@ class StandingIn(PassingOn):
 
     def _may_stand_in(self, node: NodeId) -> bool:
         """Whether one of us can reach others across the other."""
-        within = self.f + 1 if self.hands_on_early else self.f
-        return self.around.distance(self.me, node) <= within
+        return self.around.distance(self.me, node) <= self.f
 
-    def _stands_in_for(self, record: Record) -> list[NodeId]:
-        """Those for whom this message may have to be handed on, should they fall."""
-        if not self.hands_on_early:
-            publisher = record.origin
-            near = publisher not in (NOBODY, self.me) and self._may_stand_in(publisher)
-            return [publisher] if near and self._numbered(record, publisher, self.me) else []
-        return [
-            issuer
-            for issuer, vector in record.numbers.items()
-            if issuer != self.me
-            and self.me in vector
-            and self._may_stand_in(issuer)
-            and self.around.hop(self.me, issuer) == record.back
-        ]
+    def _stands_in_for_publisher(self, record: Record) -> bool:
+        """Whether this message may have to be handed on, should its publisher fall."""
+        publisher = record.origin
+        near = publisher not in (NOBODY, self.me) and self._may_stand_in(publisher)
+        return near and self._numbered(record, publisher, self.me)
 
-    def _is_finished_by(self, record: Record, issuer: NodeId) -> bool:
-        number = record.numbers[issuer][self.me]
-        return issuer in self.departures.gone or number <= self._finished_to.get(issuer, 0)
+    def _is_needed_for_publisher(self, record: Record) -> bool:
+        """… and its publisher has not said yet that everybody has it."""
+        publisher = record.origin
+        return (
+            self._stands_in_for_publisher(record)
+            and publisher not in self.departures.gone
+            and record.numbers[publisher][self.me] > self._finished_to.get(publisher, 0)
+        )
 
     def _is_done(self, record: Record) -> bool:
         """It is not needed any more, either to pass it on or to stand in for who sent it."""
         # While somebody may still hand it on, it must be recognised by any number.
         return (
             self._is_passed_on(record)
-            and all(self._is_finished_by(record, issuer) for issuer in self._stands_in_for(record))
+            and not self._is_needed_for_publisher(record)
             and not any(
                 self.around.hop(self.me, peer) == record.back
                 for peer in self.departures.gone
@@ -99,7 +91,7 @@ class StandingIn(PassingOn):
 
     def _finish_towards(self, record: Record, out: Outbox) -> None:
         """Those who would stand in for me need not keep it any longer."""
-        if record.is_finished or not (self.hands_on_early or record.origin == self.me):
+        if record.is_finished or record.origin != self.me:
             return
         record.is_finished = True
         for node in record.targets:
@@ -108,20 +100,19 @@ class StandingIn(PassingOn):
                 self._plan_word(node, out)
 
     def _on_finished(self, sender: NodeId, to: int, out: Outbox) -> None:
-        if to > self._finished_to.get(sender, 0):
+        before = self._finished_to.get(sender, 0)
+        if to > before:
             self._finished_to[sender] = to
-            for record in list(self.log.records):
-                if sender in self._stands_in_for(record):
+            for record in list(self._unfinished):
+                if record.origin == sender and before < record.numbers[sender][self.me] <= to:
                     self._collect(record, out)
 
     def _ask_what_is_finished(self, out: Outbox) -> None:
         """Seldom, and less and less: who has finished says so by itself, unless that was lost."""
         unfinished = {
-            issuer: None
-            for record in self.log.records
-            if self._is_passed_on(record)
-            for issuer in self._stands_in_for(record)
-            if not self._is_finished_by(record, issuer)
+            record.origin: None
+            for record in self._unfinished
+            if self._is_needed_for_publisher(record)
         }
         for issuer in unfinished:
             at, wait = self._ask_finished.get(
@@ -160,16 +151,15 @@ class StandingIn(PassingOn):
             if self._lies_across(peer, node) and node not in record.targets:
                 added[node] = self.past.count_for(node)
         self.log.learn(record, record.origin, {self.me: added})
+        self.log.open_for(record, added)
         record.handed_on.update(dict.fromkeys(added))
         return added
 
     def _lies_across(self, peer: NodeId, node: NodeId) -> bool:
-        """Whether a node is to be reached over the one that fell, or was skipped by it."""
+        """Whether a node is to be reached over the one that fell."""
         if node not in self.extended or node in self.departures.gone:
             return False
-        if peer in self.around.between(self.me, node):
-            return True
-        return self.hands_on_early and node in self.around.between(self.me, peer)
+        return peer in self.around.between(self.me, node)
 
     # When one is gone for good
 
@@ -180,13 +170,23 @@ class StandingIn(PassingOn):
             return f"node {peer} is too far away; ask a node within {self.horizon} hops of it"
         if peer in self.links:
             return f"node {peer} is linked to this node now; stop it first"
-        gone = {**self.departures.gone, peer: None}
-        if not is_within_budget(gone, self.around.tree, self.f):
+        if not self._fits_budget(peer, self.departures.gone):
             return (
                 f"with node {peer} more than {self.f} of {self.horizon} nodes in a row would be "
                 "gone, and nothing could pass them"
             )
+        # Somebody beyond those that are away, who cannot be asked, may be told that another of them
+        # is gone.
+        away = {n: None for n in self.suspected if n != peer and n not in self.links}
+        if not self._fits_budget(peer, away):
+            return (
+                f"more than {self.f} of {self.horizon} nodes in a row seem to be down, node {peer} "
+                f"and {', '.join(map(str, away))}; bring others of them back first"
+            )
         return ""
+
+    def _fits_budget(self, peer: NodeId, others: dict[NodeId, None]) -> bool:
+        return is_within_budget({**others, peer: None}, self.around.tree, self.f)
 
     def on_gone(self, peer: NodeId, out: Outbox) -> None:
         if peer == self.me or peer in self.departures.gone or not self.around.knows(peer):
@@ -198,13 +198,14 @@ class StandingIn(PassingOn):
         self._hand_on(peer, out)
         for record in list(self.log.records):
             if peer in record.targets:
-                record.complete_at[peer] = None
+                self.log.close_for(record, peer)
             if self._watch_complete(record):
                 self._acknowledge(record, out)
             self._collect(record, out)
         for node in self.departures.to_tell(peer):
             self._tell_gone(peer, node, out)
-        self._give_up(peer, out)
+        for other in list(self.departures.gone):  # those that waited for its word
+            self._give_up(other, out)
         self._change_active(out)
 
     def _depart(self, peer: NodeId) -> None:
@@ -222,6 +223,12 @@ class StandingIn(PassingOn):
             return
         if not self.around.knows(peer):
             out.note("locamu.nonsense", sender)
+            return
+        if peer not in self.departures.gone and not self._fits_budget(peer, self.departures.gone):
+            # It was told to somebody that did not know of the others. Nothing is given up then.
+            if peer not in self.departures.refused:
+                self.departures.refused[peer] = None
+                out.note("locamu.gone_refused", peer)
             return
         self.on_gone(peer, out)
         if told.ready and all(self._is_here(sender, number) for number in told.pending):
@@ -241,6 +248,7 @@ class StandingIn(PassingOn):
         ready = not between or (
             peer in self.departures.given_up
             and all(copy.origin != peer for copy in self.holdback.copies.values())
+            and all(self.past.has_arrived(*key) for key in self.departures.held)
         )
         pending = [
             record.targets[node]
@@ -256,7 +264,9 @@ class StandingIn(PassingOn):
         """Nobody can bring anything any more: what is missing is lost, and not waited for."""
         if peer in self.departures.given_up or self.departures.awaited(peer):
             return
-        self.departures.given_up[peer] = None
+        held = self._held_of_gone()
+        self.departures.give_up(peer, held)
+        out.persist(GivenUp(peer, held))
         out.note("locamu.given_up", peer)
         for record in list(self.log.records):
             if record.origin == peer:
@@ -267,6 +277,17 @@ class StandingIn(PassingOn):
         for node in self.departures.to_tell(peer):
             if self.me in self.around.between(peer, node):
                 self._tell_gone(peer, node, out)
+
+    def _held_of_gone(self) -> list[list[int]]:
+        """The copies that are held here: they do not come too late, even after a crash."""
+        found: list[list[int]] = []
+        for copy in self.holdback.copies.values():
+            flat = [copy.source, copy.number]
+            for issuer, row in copy.numbers.items():
+                if self.me in row:
+                    flat += [issuer, row[self.me]]
+            found.append([int(number) for number in flat])
+        return found
 
     def _fill_skipped(self, record: Record, out: Outbox) -> None:
         """Who was jumped over and never got it gave it no numbers; all after it must know that."""

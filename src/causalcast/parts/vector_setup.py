@@ -26,6 +26,7 @@ from causalcast.core.ids import (
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
+from causalcast.parts.pieces import Piece, Pieces
 from causalcast.parts.safe_links import Delivery, Link, LinkSetup, SafeLinkMulticast
 
 GIVE_UP: Final = "vector_setup.give_up"
@@ -56,7 +57,8 @@ class NeedBase(Message):
 
 
 class Base(Message):
-    """Be born after all this. The log is there to serve others, it is never delivered."""
+    """Be born after all this. The log is there to serve others, it is never delivered; most of it
+    came ahead, in pieces."""
 
     wire = Wire(
         "vector_setup.base",
@@ -80,7 +82,8 @@ class Base(Message):
 
 
 class CatchUp(Message):
-    """What you lack, in order; the sender has delivered so much, and sends tokens from here on."""
+    """What you lack, in order, most of it ahead, in pieces; the sender has delivered so much, and
+    sends tokens from here on."""
 
     wire = Wire(
         "vector_setup.catch_up",
@@ -126,6 +129,7 @@ class VectorSetup(LinkSetup):
         self._behind: dict[LinkId, dict[NodeId, int]] = {}  # what we need before a peer's log does
         self._told: dict[LinkId, dict[NodeId, int]] = {}  # counts that came before our birth
         self._asked = ANY_LINK  # where we asked for a base
+        self._pieces = Pieces()
 
     def on_up(self, link: Link, out: Outbox) -> None:
         if self.owner.born:
@@ -133,6 +137,7 @@ class VectorSetup(LinkSetup):
 
     def on_lost(self, link: Link, out: Outbox) -> None:
         self._told.pop(link.name, None)
+        self._pieces.on_lost(link)
         if link.name == self._asked:
             self._asked = ANY_LINK
             self._ask_for_base(out)
@@ -166,6 +171,8 @@ class VectorSetup(LinkSetup):
     def on_message(self, link: Link, message: Message, out: Outbox) -> None:
         if isinstance(message, Counts):
             self._on_counts(link, message.delivered, out)
+        elif isinstance(message, Piece):
+            self._pieces.on_piece(link, message, out)
         elif isinstance(message, CatchUp):
             self._on_catch_up(link, message, out)
         elif isinstance(message, Base):
@@ -180,8 +187,9 @@ class VectorSetup(LinkSetup):
             out.note("vector_setup.not_for_me", link.peer)  # of the other set-up
 
     def _send_base(self, link: Link, out: Outbox) -> None:
-        publications = [entry.publication for entry in self.log.values()]
-        hops = [entry.hops for entry in self.log.values()]
+        rest = self._pieces.send_ahead(link, list(self.log.values()), out)
+        publications = [entry.publication for entry in rest]
+        hops = [entry.hops for entry in rest]
         base = Base(dict(self.delivered), dict(self.forgotten), publications, hops)
         self._send(link, base, out)
         self._tell_counts(link, out)
@@ -193,12 +201,13 @@ class VectorSetup(LinkSetup):
             self._send(self.owner.named[self._asked], NeedBase(), out)
 
     def _on_base(self, source: Link, base: Base, out: Outbox) -> None:
+        log = self._pieces.whole(source, base.publications, base.hops)
         if self.owner.born:
             return
         self.delivered = dict(base.delivered)
         self.forgotten = dict(base.forgotten)
-        for publication, hops in zip(base.publications, base.hops, strict=False):
-            self.log[publication.id] = Delivery(publication, hops)
+        for entry in log:
+            self.log[entry.publication.id] = entry
         self.owner.be_born(out)
         for link in list(self.owner.links.values()):
             self._tell_counts(link, out)
@@ -223,8 +232,9 @@ class VectorSetup(LinkSetup):
             for message, entry in self.log.items()
             if number_of(message) > theirs.get(origin_of(message), 0)
         ]
-        publications = [entry.publication for entry in missing]
-        catch_up = CatchUp(dict(self.delivered), publications, [entry.hops for entry in missing])
+        rest = self._pieces.send_ahead(link, missing, out)
+        publications = [entry.publication for entry in rest]
+        catch_up = CatchUp(dict(self.delivered), publications, [entry.hops for entry in rest])
         self._send(link, catch_up, out)
         self.owner.make_out_safe(link, out)
 
@@ -256,14 +266,16 @@ class VectorSetup(LinkSetup):
         self._send(link, Counts(dict(self.delivered)), out)
 
     def _on_catch_up(self, link: Link, catch_up: CatchUp, out: Outbox) -> None:
+        lacking = self._pieces.whole(link, catch_up.publications, catch_up.hops)
         if link.safe_in or not self.owner.born:
             out.note("vector_setup.late_catch_up", link.peer)
             return
         self.owner.make_in_safe(link, self._owed(catch_up.delivered), out)
-        for publication, hops in zip(catch_up.publications, catch_up.hops, strict=False):
+        for entry in lacking:
+            publication = entry.publication
             self.owner.peer_has(link, publication.id, out)
             if number_of(publication.id) > self.delivered.get(origin_of(publication.id), 0):
-                self.owner.accept(publication, hops, link, out)
+                self.owner.accept(publication, entry.hops, link, out)
 
     def _owed(self, theirs: dict[NodeId, int]) -> dict[MessageId, int]:
         """What is here and not there: the peer will deliver it, and send a token for it."""
@@ -281,7 +293,8 @@ class VectorSetup(LinkSetup):
 
     def size(self) -> int:
         behind = sum(len(needed) for needed in self._behind.values())
-        return len(self.delivered) + len(self.log) + len(self.forgotten) + behind
+        kept = len(self.delivered) + len(self.log) + len(self.forgotten)
+        return kept + behind + self._pieces.size()
 
     def _send(self, link: Link, message: Message, out: Outbox) -> None:
         out.send(link.peer, message, link.name)

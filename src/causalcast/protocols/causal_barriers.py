@@ -211,6 +211,7 @@ SPEC = ProtocolSpec(
     invariants=[no_barrier_for_myself],
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
     rare=addressed_multicast.RARE,
+    events=addressed_multicast.EVENTS,
     cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 "
     "bytes; 3 bytes and one entry per member that joined or left",
     offers=["explain"],

@@ -164,7 +164,8 @@ class CausalSeparators(ZoneJoining):
         self._attend(out)
 
     def _begin(self, unit: Unit, out: Outbox) -> None:
-        self._bring_in(self.zones[self.home], unit, out)
+        home = self.zones[self.home]
+        self._pass_on(home, home.publish(unit, out), out)
 
     def _begin_other(
         self, kind: int, local: bool, group: GroupId, body: bytes, out: Outbox
@@ -229,9 +230,14 @@ class CausalSeparators(ZoneJoining):
 
     def _bring_in(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
         """Publish a unit in a zone; this node delivers it at once."""
-        self._pass_on(zone, zone.publish(unit, out), out)
+        self._take_in(zone, zone.publish(unit, out), out)
 
     def _pass_on(self, zone: HostedZone, delivered: list[Unit], out: Outbox) -> None:
+        """Take in what a zone delivered, and then whatever waited for it."""
+        self._take_in(zone, delivered, out)
+        self._bring_in_what_waited(out)
+
+    def _take_in(self, zone: HostedZone, delivered: list[Unit], out: Outbox) -> None:
         """Deliver what a zone delivered, and bring it to the zones beyond."""
         for unit in delivered:
             if self._was_seen(unit):
@@ -245,7 +251,6 @@ class CausalSeparators(ZoneJoining):
                 out.deliver(unit.publication)
             if not unit.local:
                 self._bring_beyond(zone, unit, out)
-        self._bring_in_what_waited(out)
 
     def _bring_beyond(self, zone: HostedZone, unit: Unit, out: Outbox) -> None:
         for other in self.zones.values():
@@ -337,19 +342,26 @@ class CausalSeparators(ZoneJoining):
             self._tell_if_held(crossing, sender, content, out)
 
     def _bring_in_what_waited(self, out: Outbox) -> None:
-        """Publish in this zone what came across, as soon as what it names was delivered here."""
-        for crossing in self.crossings:
-            while True:
-                found = crossing.ready(self.seen)
-                if found is None:
-                    break
-                unit = unpacked(found.unit)
-                if self._was_seen(unit):
-                    out.note("causal_separators.crossed_twice", unit.origin)
-                    continue
-                if found.after and unit.is_publication():
-                    out.release(unit.id())
-                self._bring_in(self.zones[crossing.here], unit.entering(crossing.there), out)
+        """Publish in this zone what came across, as soon as what it names was delivered here.
+
+        One after the other, and never one from within another: there may be thousands.
+        """
+        found = True
+        while found:  # what comes through one joint may be what waits at another
+            found = False
+            for crossing in self.crossings:
+                while (came := crossing.ready(self.seen)) is not None:
+                    found = True
+                    self._bring_in_one(crossing, came, out)
+
+    def _bring_in_one(self, crossing: ZoneCrossing, came: Crossing, out: Outbox) -> None:
+        unit = unpacked(came.unit)
+        if self._was_seen(unit):
+            out.note("causal_separators.crossed_twice", unit.origin)
+            return
+        if came.after and unit.is_publication():
+            out.release(unit.id())
+        self._bring_in(self.zones[crossing.here], unit.entering(crossing.there), out)
 
     def _tell_if_held(
         self, crossing: ZoneCrossing, sender: NodeId, content: Crossing, out: Outbox

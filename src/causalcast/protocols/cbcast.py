@@ -23,6 +23,9 @@ Where we differ from the paper, and why
   kept and handed over (`parts/addressed_multicast.py`). If a node dies before its welcome, others
   vouch for it. Who left a group waits for what the others sent before they knew, or for their word
   that nobody can lack it (`parts/farewells.py`).
+- Members are not agreed on, as the paper's views are. So a join while links are slow or a live node
+  is suspected can cost the new member messages, and with them agreement and causal order there;
+  `docs/protocols/survey.md` says when, and `tests/simulation/expected_failures` has two schedules.
 - Anybody may publish to any group, member or not.
 - A slot is not the number of publications to the group but the last one's own number, and a
   publication says which one to the group came before it. So what is missing has a name.
@@ -483,6 +486,7 @@ SPEC = ProtocolSpec(
     tolerates=addressed_multicast.tolerates,
     at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
     rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant", "cbcast.vouched"],
+    events=addressed_multicast.EVENTS,
     cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes; "
     "3 bytes and one entry per member that joined or left",
     offers=["explain"],

@@ -71,6 +71,7 @@ SPEC = ProtocolSpec(
     invariants=stamped_broadcast.INVARIANTS,
     at_rest=stamped_broadcast.AT_REST,
     rare=stamped_broadcast.RARE,
+    events=stamped_broadcast.EVENTS,
     cost="one entry per origin heard of since the last own one: 0 to n - 1 of 2 to 10 bytes",
     offers=["explain"],
 )

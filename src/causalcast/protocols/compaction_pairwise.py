@@ -126,6 +126,7 @@ SPEC = ProtocolSpec(
     invariants=stamped_broadcast.INVARIANTS,
     at_rest=stamped_broadcast.AT_REST,
     rare=["reliable_sending.caught_up"],
+    events=stamped_broadcast.EVENTS,
     cost="one entry per slot that changed on the link: 0 to n - 1 of 2 to 10 bytes",
     offers=["explain"],
 )

@@ -143,6 +143,7 @@ class DeltaNeighbourhood(Multicast):
         self._start_next(out)
 
     def _start_next(self, out: Outbox) -> None:
+        """Let own publications begin, as long as none is under way; any number may wait."""
         while self.queue and not self._is_busy():
             self._start(self.queue.pop(0), NOBODY, NOBODY, out)
 
@@ -164,6 +165,7 @@ class DeltaNeighbourhood(Multicast):
             if passage is not None:
                 passage.open.pop(sender, None)
                 self._finish(passage, out)
+                self._start_next(out)
 
     def _on_copy(self, sender: NodeId, publication: Publication, out: Outbox) -> None:
         if number_of(publication.id) > self.last.get(origin_of(publication.id), 0):
@@ -220,7 +222,10 @@ class DeltaNeighbourhood(Multicast):
         return [node for node in routes if self.around.hop(self.me, node) != passage.back]
 
     def _finish(self, passage: Passage, out: Outbox) -> None:
-        """Confirm once all behind have it; forget it once nobody is waited for."""
+        """Confirm once all behind have it; forget it once nobody is waited for.
+
+        The next of this node's own may begin then: whoever calls this says so at the end.
+        """
         if passage.open:
             return
         message = passage.publication.id
@@ -231,8 +236,6 @@ class DeltaNeighbourhood(Multicast):
         if not (self.keeps and passage.skipped):
             self.passages.pop(message, None)
             out.persist(Finished(message))
-        if passage.back == NOBODY:
-            self._start_next(out)
 
     # Links, suspicions, time
 
@@ -245,6 +248,7 @@ class DeltaNeighbourhood(Multicast):
                 del passage.open[peer]
                 self._pass_on(passage, out)
                 self._finish(passage, out)
+        self._start_next(out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         if peer in self.suspected:

@@ -109,6 +109,9 @@ class FirstGeneration(Multicast):
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
         self.sending.on_suspect(peer, out)
 
+    def kept_bytes(self) -> int:
+        return self.sending.kept_bytes
+
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         self.sending.on_trust(peer, out)
 
@@ -218,6 +221,7 @@ SPEC = ProtocolSpec(
     invariants=[packets_are_delivered],
     at_rest=[no_packet_waits, nothing_is_kept],
     rare=reliable_sending.RARE,
+    events=reliable_sending.EVENTS,
     cost="k bodies and k * 4 to 18 bytes, for k publications delivered since the origin's last one",
     offers=["explain"],
 )

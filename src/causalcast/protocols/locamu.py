@@ -42,7 +42,9 @@ Where we differ from the papers, and why
   epoch before, since admissions are causally ordered too. (Leading messages to a member as soon as
   one hears of it, even with the rule "address only whom those before you addressed", breaks causal
   order when a copy jumps over a node that had not heard of it.) Until it is admitted, a new
-  member's own publications wait. Who leaves a group goes on passing its messages.
+  member's own publications wait, to whatever group: what others publish to the group it joins in
+  answer to them must reach it. So a join is refused where the coordinator seems to be down. Who
+  leaves a group goes on passing its messages.
 - A neighbour of the publisher keeps a message until the publisher has finished with it, so that it
   can stand in for it. That costs a small message per publication, and no hop more.
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
@@ -70,7 +72,7 @@ from causalcast.core.ids import NO_MESSAGE
 from causalcast.core.spec import OptionValue
 from causalcast.parts import gap_consultation, locamu_messages
 from causalcast.parts.fault_budget import is_within_budget
-from causalcast.parts.gap_consultation import Answer, Ask, GapConsultation
+from causalcast.parts.gap_consultation import QUESTIONS, Answer, Ask, GapConsultation
 from causalcast.parts.holdback import Arrived
 from causalcast.parts.late_members import LateMembers
 from causalcast.parts.link_header import (
@@ -86,6 +88,7 @@ from causalcast.parts.locamu_messages import (
     Departed,
     Finished,
     Forgotten,
+    GivenUp,
     Gone,
     HandedOn,
     Kept,
@@ -102,7 +105,7 @@ from causalcast.parts.locamu_messages import (
 )
 from causalcast.parts.message_log import Record
 from causalcast.parts.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.passing_on import WORD
+from causalcast.parts.passing_on import MOST_DOUBLINGS, WORD
 from causalcast.parts.safe_path import NOBODY, Numbers, SafePath
 from causalcast.parts.standing_in import StandingIn
 
@@ -116,8 +119,10 @@ class Locamu(StandingIn):
     def __init__(self, setup: Setup, around: Neighbourhood, paths: SafePath) -> None:
         super().__init__(setup, around, paths)
         self.members = LateMembers(setup)  # survives a crash
+        self.members.gone = self.departures.gone
         self.waiting: list[Publication] = []  # published here, until this node is admitted; so too
-        self.consultation = GapConsultation(around, self.reach)
+        first_question = setup.random.randrange(QUESTIONS) if self.f > 1 else 0
+        self.consultation = GapConsultation(around, self.reach, first_question)
         self._within_budget = True
         self._woken: list[Pair] = []  # held copies to look at again
         self._forgotten: list[list[int]] = []  # removals that no record has yet
@@ -127,6 +132,8 @@ class Locamu(StandingIn):
     # Publishing
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Whatever the group: others may answer in the group that is being joined, and what follows
+        # from something that a member said must be led to it.
         if self.members.is_joining():
             self.waiting.append(publication)
             out.persist(Waiting(publication))
@@ -136,6 +143,27 @@ class Locamu(StandingIn):
     def _publish(self, publication: Publication, out: Outbox) -> None:
         epoch = self.members.epochs.get(publication.group, 0)
         self._begin(Copy(publication, b""), epoch, out)
+
+    def refusal(self, group: GroupId, joining: bool) -> str:
+        coordinator = self.members.coordinator(group)
+        if not joining or group in self.members.admitted:
+            return ""
+        if coordinator in self.departures.gone:
+            return f"node {coordinator}, which admits its new members, was declared gone"
+        if coordinator in self.suspected:
+            return f"node {coordinator}, which admits its new members, seems to be down"
+        return ""
+
+    def on_gone(self, peer: NodeId, out: Outbox) -> None:
+        is_news = peer not in self.departures.gone
+        super().on_gone(peer, out)
+        if not is_news or peer not in self.departures.gone:
+            return
+        for group, joiners in self.members.joining.items():
+            if self.me in joiners and self.members.coordinator(group) == peer:
+                out.note("locamu.never_admitted", peer)
+        for publication in self._take_admitted():  # nobody admits this node to their group
+            self._publish(publication, out)
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
         if self.members.is_news(group):
@@ -178,8 +206,8 @@ class Locamu(StandingIn):
             self._answer_questions(out)
         elif isinstance(message, Answer):
             inquiry = self.consultation.on_answer(sender, message)
-            copies = self.holdback.copies
-            self._look_again([key for key in copies if copies[key].inquiry is inquiry], out)
+            key = None if inquiry is None else inquiry.key
+            self._look_again([] if key is None else [key], out)
 
     def _on_copy(self, sender: NodeId, message: Message, data: bytes, out: Outbox) -> None:
         try:
@@ -246,7 +274,10 @@ class Locamu(StandingIn):
         if older is not None:  # the new one may carry more numbers
             copy.told = older.told
             copy.since = older.since
-            self.consultation.drop(older.inquiry)
+            if all(issuer in older.numbers for issuer in copy.numbers):
+                copy.inquiry = older.inquiry  # nothing else is to be asked
+            else:
+                self.consultation.drop(older.inquiry)
         elif self._is_too_late(copy):
             out.note("locamu.too_late", copy.origin)
             numbers = {**copy.numbers, copy.source: {self.me: number}}
@@ -255,8 +286,14 @@ class Locamu(StandingIn):
             woken, self._woken = self._woken, []
             self._look_again(woken, out)
             return
+        copy.inquiry.key = key
         self.holdback.put(key, copy)
         self._look_again([key], out)
+        if key in self.holdback.copies:
+            self._say_held(copy.source, number, out)
+
+    def _is_held(self, source: NodeId, number: int) -> bool:
+        return (source, NodeId(number)) in self.holdback.copies
 
     def _is_too_late(self, copy: Arrived) -> bool:
         """What came after it may have been delivered: nobody was to bring it any more."""
@@ -267,6 +304,12 @@ class Locamu(StandingIn):
             any(peer in given_up for peer in (copy.origin, *across))
             and not self._is_known(copy)
             and not any(self.holdback.carrying(stamp) for stamp in copy.stamps())
+            and not self.departures.expects(copy.source, copy.number)
+            and not any(
+                self.departures.expects(issuer, row[self.me])
+                for issuer, row in copy.numbers.items()
+                if self.me in row
+            )
         )
 
     def _look_again(self, keys: list[Pair], out: Outbox) -> None:
@@ -322,7 +365,8 @@ class Locamu(StandingIn):
     def _gap_that_is_held(self, issuer: NodeId, to: int, own: int) -> int:
         """Of a node that is gone only what is here already, and held, is waited for."""
         for number in self.past.arrived[issuer].gaps(to, own):
-            if self.holdback.carrying((issuer, self.me, number)):
+            held = self.holdback.carrying((issuer, self.me, number))
+            if held or self.departures.expects(issuer, number):
                 return number
         return 0
 
@@ -340,7 +384,7 @@ class Locamu(StandingIn):
     def _is_consulted(self, copy: Arrived, out: Outbox) -> bool:
         """With f = 1 nobody need be asked: a single skipped node leaves no gap in the numbers."""
         return self.f == 1 or self.consultation.is_settled(
-            copy.source, copy.needs, copy.inquiry, self.suspected, out
+            copy.source, copy.needs, copy.numbers, copy.inquiry, self.suspected, out
         )
 
     def _process(self, copy: Arrived, out: Outbox) -> None:
@@ -388,8 +432,7 @@ class Locamu(StandingIn):
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
         self.log.add(record)
-        fell = self.suspected if self.hands_on_early else self.departures.gone
-        for issuer in fell:
+        for issuer in self.departures.gone:
             if self._is_from(record, issuer) and self._may_stand_in(issuer):
                 self._hand_on_one(record, issuer)
         self._wake_duplicates(record.numbers)
@@ -427,8 +470,15 @@ class Locamu(StandingIn):
                 self._begin(Admission(message.group, message.joiner, epoch, b""), 0, out)
         elif isinstance(message, Admission):
             self.members.admit(message.group, message.joiner, message.epoch)
-            while self.waiting and not self.members.is_joining():
-                self._publish(self.waiting.pop(0), out)
+            for publication in self._take_admitted():
+                self._publish(publication, out)
+
+    def _take_admitted(self) -> list[Publication]:
+        """What waited to be sent off, once no join is open any more."""
+        if self.members.is_joining():
+            return []
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
     def _way_back(self, record: Record) -> list[NodeId]:
         """The nodes within reach on the way the message came."""
@@ -503,15 +553,20 @@ class Locamu(StandingIn):
         for number in self._newly_acknowledged(sender, ack):
             record = self.log.at((self.me, sender, number))
             if record is not None:
-                record.complete_at[sender] = None
+                self.log.close_for(record, sender)
                 under_way.pop(record, None)
                 self._collect(record, out)
         for number, issuers in ack.partial.items():
             record = self.log.at((self.me, sender, number))
             if record is not None:
                 record.known_at.setdefault(sender, {}).update(dict.fromkeys(issuers))
+                record.held_at.pop(sender, None)
                 under_way.pop(record, None)
                 self._forward(record, out)
+        for number in ack.held:
+            record = self.log.at((self.me, sender, number))
+            if record is not None and sender not in record.known_at:  # else that word is late
+                record.held_at[sender] = None
         self._send_waiting(sender, out)
 
     # Repeating and asking
@@ -523,7 +578,9 @@ class Locamu(StandingIn):
             assert name == REPEAT
             self._repeats = False
             self._repeat(out)
-            self._look_again(list(self.holdback.copies), out)
+            # Who waits for a number is looked at when that arrives; the others wait for answers.
+            copies = self.holdback.copies
+            self._look_again([key for key in copies if copies[key].waits_for is None], out)
 
     def _keep_repeating(self, out: Outbox) -> None:
         """The timer runs only while something is unfinished."""
@@ -533,43 +590,57 @@ class Locamu(StandingIn):
             out.start_timer(REPEAT, self.repeat_after)
 
     def _repeat(self, out: Outbox) -> None:
-        probes: dict[NodeId, list[int]] = {}
-        for record in self.log.records:
-            for node, number in record.targets.items():
-                tried = record.tried_at.get(node, record.since)
-                if node in record.complete_at or out.now - tried < self.repeat_after:
-                    continue
-                if node in self.active:
-                    record.sent.pop(node, None)
-                    self._offer(record, node, True, out)
-                # Somebody nearer brings it, or it is there and nothing is missing since somebody
-                # is gone: just ask.
-                if node not in self.suspected and (
-                    node not in self.active or (self.departures.gone and node in record.known_at)
-                ):
-                    record.tried_at[node] = out.now
-                    probes.setdefault(node, []).append(number)
-        for node, numbers in probes.items():
-            self._tell(node, Probe(numbers), out)
+        for node in self.extended:
+            if node not in self.suspected:  # else it gets everything when it is back
+                self._repeat_to(node, out)
         for node, numbers in self._wanted(out.now).items():
             self._tell(node, Want(numbers), out)
-        self.consultation.repeat(out)
+        self.consultation.repeat(self.repeat_after, out)
         self._ask_what_is_finished(out)
         for peer in self.departures.gone:
             for node in self.departures.unheard(peer):
                 self._tell_gone(peer, node, out)
 
+    def _repeat_to(self, node: NodeId, out: Outbox) -> None:
+        """Send again what a node has not confirmed, or ask after it, less and less often."""
+        probes: list[int] = []
+        for record in list(self.log.open.get(node, ())):
+            tries = record.tries.get(node, 0)
+            tried = record.tried_at.get(node, record.since)
+            if out.now - tried < self.repeat_after << min(tries, MOST_DOUBLINGS):
+                continue
+            # Somebody nearer brings it, or it waits there, or it is there and nothing is missing
+            # since somebody is gone: just ask.
+            asks = node not in self.active or node in record.held_at
+            if not asks:
+                record.sent.pop(node, None)
+                self._offer(record, node, True, out)
+            if asks or (self.departures.gone and node in record.known_at):
+                record.tried_at[node] = out.now
+                probes.append(record.targets[node])
+            if record.tried_at.get(node) == out.now:  # there was room, and it was safe
+                record.tries[node] = tries + 1
+        if probes:
+            self._tell(node, Probe(probes), out)
+
     def _wanted(self, now: int) -> dict[NodeId, list[int]]:
         """Numbers that held copies wait for, or that others say should be here."""
-        wanted: dict[NodeId, dict[int, None]] = {}
+        needed: dict[NodeId, int] = {}
         for copy in self.holdback.copies.values():
             if now - copy.since < self.repeat_after:
                 continue
             for issuer, to in self._needs_of_me(copy):
                 own = copy.numbers[issuer].get(self.me, 0) if issuer in copy.numbers else 0
-                first = self.past.arrived[issuer].count + 1
-                gaps = self.past.arrived[issuer].gaps(min(to, first + MOST_WANTED), own)
-                wanted.setdefault(issuer, {}).update(dict.fromkeys(gaps))
+                needed[issuer] = max(needed.get(issuer, 0), to - 1 if own == to else to)
+        wanted: dict[NodeId, dict[int, None]] = {}
+        for issuer, to in needed.items():
+            arrived = self.past.arrived[issuer]
+            # What it sent already is held: it would send the same again.
+            wanted[issuer] = {
+                number: None
+                for number in arrived.gaps(min(to, arrived.count + 1 + MOST_WANTED), 0)
+                if not self._is_held(issuer, number)
+            }
         for issuer, numbers in self._probed.items():
             missing = [n for n in numbers if not self.past.has_arrived(issuer, n)]
             wanted.setdefault(issuer, {}).update(dict.fromkeys(missing))
@@ -580,7 +651,7 @@ class Locamu(StandingIn):
         for number in probe.numbers:
             if self.past.has_arrived(sender, number):
                 self._acknowledge_to(sender, number, out)
-            else:
+            elif not self._is_held(sender, number):
                 self._probed.setdefault(sender, {})[number] = None
         self._keep_repeating(out)
 
@@ -590,21 +661,25 @@ class Locamu(StandingIn):
             record = self.log.at((self.me, sender, number))
             if record is not None and sender in self.links:
                 before = self._before(record, sender)
-                if self.paths.is_enough(record, before):
+                if self.paths.is_enough(record, before, sender):
                     out.note("locamu.pulled", sender)
                     self._send_copy(record, sender, before, True, out)
 
     def _answer_questions(self, out: Outbox) -> None:
         if self.consultation.unanswered:
-            # What is handed on has another number already: it must not wait for itself.
-            kept = [
-                {**record.numbers, self.me: self._way_onward(record)}
-                if record.handed_on
-                else record.numbers
-                for record in self.log.records
-            ]
             given_up = self.departures.given_up
-            self.consultation.answer_questions(self.past.arrived, given_up, kept, out)
+            self.consultation.answer_questions(
+                self.past.arrived, given_up, self._numbers_onward, out
+            )
+
+    def _numbers_onward(self) -> list[Numbers]:
+        """The numbers of all records."""
+        return [
+            {**record.numbers, self.me: self._way_onward(record)}
+            if record.handed_on
+            else record.numbers
+            for record in self.log.records
+        ]
 
     # Links and suspicions
 
@@ -618,6 +693,7 @@ class Locamu(StandingIn):
         self._writers.pop(peer, None)
         self._readers.pop(peer, None)
         self._send_all_to(peer, out)
+        self.consultation.on_neighbour_up(peer, out)
         if self._may_stand_in(peer) and (self.me, peer) in self.past.numbers:
             self._to_finish[peer] = None
             self._plan_word(peer, out)
@@ -633,11 +709,10 @@ class Locamu(StandingIn):
         if peer in self.extended and peer not in self.suspected:
             self.suspected[peer] = None
             self._under_way.pop(peer, None)
-            for record in self.log.records:
-                record.sent.pop(peer, None)
+            self._behind.pop(peer, None)
+            for record in self.log.open.get(peer, ()):
+                record.forget_tries(peer)
             self._change_active(out)
-            if self.hands_on_early:
-                self._hand_on(peer, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         if peer in self.suspected and peer not in self.departures.gone:
@@ -647,9 +722,10 @@ class Locamu(StandingIn):
     def _send_all_to(self, peer: NodeId, out: Outbox) -> None:
         """A new link: what was sent on the old one may be lost."""
         self._under_way.pop(peer, None)
-        for record in self.log.records:
-            record.sent.pop(peer, None)
-            if peer in self.active and peer in record.targets:
+        self._behind.pop(peer, None)
+        for record in list(self.log.open.get(peer, ())):
+            record.forget_tries(peer)
+            if peer in self.active:
                 self._offer(record, peer, False, out)
 
     def _change_active(self, out: Outbox) -> None:
@@ -684,9 +760,13 @@ class Locamu(StandingIn):
     # Forgetting, and surviving a crash
 
     def _collect(self, record: Record, out: Outbox) -> None:
-        if record in self.log.records and self._is_passed_on(record):
-            self._finish_towards(record, out)
-        if record in self.log.records and self._is_done(record):
+        if record not in self.log.records or not self._is_passed_on(record):
+            return
+        self._finish_towards(record, out)
+        if self._stands_in_for_publisher(record):
+            self._unfinished[record] = None
+        if self._is_done(record):
+            self._unfinished.pop(record, None)
             self.log.remove(record)
             # If this is lost in a crash, the record is back and its targets say again that they
             # have it. So it need not be durable at once, and goes with the next entry.
@@ -710,6 +790,7 @@ class Locamu(StandingIn):
                     self._take_numbers(known.numbers)
                     self.past.restore_raised({self.me: entry.numbers.get(self.me, {})})
                     self._restore_handed_on(known)
+                    self.log.open_for(known, known.targets)
             elif isinstance(entry, Forgotten):
                 for issuer, node, number in entry.stamps:
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
@@ -719,12 +800,16 @@ class Locamu(StandingIn):
                 self.waiting.append(entry.publication)
             elif isinstance(entry, Departed):
                 self._depart(entry.peer)
+                self._take_admitted()  # these were sent off in that step
+            elif isinstance(entry, GivenUp):
+                self.departures.give_up(entry.peer, entry.held)
             else:
                 assert isinstance(entry, Past)
                 self._restore_past(entry)
         self.active = self._first_live()
         for record in self.log.records:
-            record.complete_at.update(dict.fromkeys(self.departures.gone))
+            for gone in self.departures.gone:
+                self.log.close_for(record, gone)
             self._watch_complete(record)
         for record in list(self.log.records):
             self._collect(record, out)
@@ -745,8 +830,7 @@ class Locamu(StandingIn):
             self.members.remember_joiner(message.group, message.joiner, self._way_back(record))
         elif isinstance(message, Admission):
             self.members.admit(message.group, message.joiner, message.epoch)
-            if not self.members.is_joining():
-                self.waiting = []  # all were sent off in that step
+            self._take_admitted()  # these were sent off in that step
 
     def _restore_handed_on(self, record: Record) -> None:
         back = [n for n in record.targets if self.around.hop(self.me, n) == record.back]
@@ -798,6 +882,12 @@ class Locamu(StandingIn):
         )
         records += [Waiting(publication) for publication in self.waiting]
         records += [Departed(peer) for peer in self.departures.gone]
+        held = [
+            [int(number) for pair in pairs for number in pair]
+            for key, pairs in self.departures.held.items()
+            if not self.past.has_arrived(*key)
+        ]
+        records += [GivenUp(peer, held) for peer in self.departures.given_up]
         return records
 
     def _way_onward(self, record: Record) -> dict[NodeId, int]:
@@ -828,7 +918,7 @@ class Locamu(StandingIn):
         if found and self.expelled_by != NOBODY:
             found.append(f"node {self.expelled_by} says that this node was declared gone for good")
         if any(publication.id == message for publication in self.waiting):
-            found.append("it is sent off when this node has been admitted to its group")
+            found.append("it is sent off when this node has been admitted to the group it joins")
         return found
 
     def _reason_not_done(self, record: Record, node: NodeId) -> str:
@@ -837,7 +927,7 @@ class Locamu(StandingIn):
             return f"node {node} is suspected; it gets the message when it is back"
         if node not in self.active:
             return f"node {node} gets the message from somebody nearer, and has not confirmed"
-        if not self.paths.is_enough(record, before):
+        if not self.paths.is_enough(record, before, node):
             names = ", ".join(str(issuer) for issuer in before)
             return (
                 f"node {node} needs the numbers of {self.paths.quorum} nodes on a safe path; "
@@ -873,6 +963,7 @@ class Locamu(StandingIn):
             - sum(1 for p in self.departures.gone if p in self.suspected),
             "gone": len(self.departures.gone),
             "given_up": len(self.departures.given_up),
+            "gone_refused": len(self.departures.refused),
             "held": len(self.holdback.copies),
             "kept": len(self.log.records),
             "declared_gone": int(self.expelled_by != NOBODY),
@@ -964,6 +1055,7 @@ def sent_was_safe(multicast: Multicast) -> bool:
         and (
             record.origin in before
             or sum(1 for issuer in before if record.numbers[issuer]) > multicast.f
+            or multicast.paths.is_all(record, before, node)
         )
         for record in multicast.log.records
         for node, before in record.sent.items()
@@ -1022,13 +1114,6 @@ SPEC = ProtocolSpec(
             "collect acknowledgements for this long",
             unit="ms",
         ),
-        Option(
-            "hand_on",
-            "gone",
-            "send what a neighbour published in its place when it is declared gone; or, an "
-            "experiment, all that it passed on, as soon as it is suspected",
-            choices=["gone", "suspected"],
-        ),
     ],
     needs=Needs(overlay="tree", detector=True),
     restart="resume",
@@ -1047,6 +1132,8 @@ SPEC = ProtocolSpec(
         "locamu.gone": "a node was declared gone for good",
         "locamu.given_up": "nothing that a node that is gone published is waited for any more",
         "locamu.expelled": "this node was declared gone for good",
+        "locamu.gone_refused": "a node was declared gone elsewhere, beyond what can be passed",
+        "locamu.never_admitted": "the node that admits to a group being joined was declared gone",
     },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",

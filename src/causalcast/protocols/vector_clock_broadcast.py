@@ -66,6 +66,7 @@ SPEC = ProtocolSpec(
     invariants=stamped_broadcast.INVARIANTS,
     at_rest=stamped_broadcast.AT_REST,
     rare=stamped_broadcast.RARE,
+    events=stamped_broadcast.EVENTS,
     cost="one entry per origin heard of: 0 to n - 1 of 1 to 10 bytes",
     offers=["explain"],
 )

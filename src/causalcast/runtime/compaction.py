@@ -10,21 +10,38 @@ from typing import Final
 from causalcast.core.ids import MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.inbox import Inbox
-from causalcast.runtime.storage.durable_entry import Snapshot, StillWaiting, StoredDelivery, encode
+from causalcast.runtime.storage.durable_entry import (
+    MoreRecords,
+    Snapshot,
+    StillWaiting,
+    StoredDelivery,
+    StoredRecord,
+    encode,
+)
 from causalcast.runtime.storage.journal_frames import Place
 
 DELIVERIES_PER_ENTRY: Final = 256
+# Bytes of bodies in one entry, unless a single one is larger: to read one back, all are read.
+BYTES_PER_ENTRY: Final = 1 << 16
+RECORD_BYTES_PER_ENTRY: Final = 16 << 20
 
 
 class _Delivery:
     """A delivery as it was when the snapshot was taken: the inbox goes on changing."""
 
-    __slots__ = ("body", "group", "id", "index", "place")
+    __slots__ = ("body", "group", "id", "index", "place", "size")
 
     def __init__(
-        self, message: MessageId, group: int, body: bytes | None, place: Place | None, index: int
+        self,
+        message: MessageId,
+        group: int,
+        body: bytes | None,
+        place: Place | None,
+        index: int,
+        size: int,
     ) -> None:
         self.id = message
+        self.size = size
         self.group = group
         self.body = body
         self.place = place
@@ -42,25 +59,25 @@ class Compaction:
         load: Callable[[Place, int], bytes],
     ) -> None:
         waiting = [
-            _Delivery(w.id, w.group, w.body, w.place, w.index)
+            _Delivery(w.id, w.group, w.body, w.place, w.index, w.size)
             for w in inbox.unacknowledged.values()
         ]
-        waiting.extend(_Delivery(p.id, p.group, p.body, None, 0) for p in on_their_way)
-        self._snapshot = encode(snapshot)
+        waiting.extend(_Delivery(p.id, p.group, p.body, None, 0, len(p.body)) for p in on_their_way)
+        first, *more = _in_parts(snapshot.records)
+        snapshot.records = first
+        self._head = [encode(snapshot), *(encode(MoreRecords(records)) for records in more)]
         self._inbox = inbox
         self._load = load
-        self._chunks = [
-            waiting[start : start + DELIVERIES_PER_ENTRY]
-            for start in range(0, len(waiting), DELIVERIES_PER_ENTRY)
-        ]
+        self._chunks = _in_chunks(waiting)
 
     def entries(self) -> list[Callable[[], bytes]]:
         """The entries, to be made on the journal's thread: bodies may have to be read from disk."""
-        return [lambda: self._snapshot, *map(self._still_waiting, self._chunks)]
+        head = [_given(data) for data in self._head]
+        return [*head, *map(self._still_waiting, self._chunks)]
 
     def replaced(self, places: list[Place]) -> None:
         """The new journal is in place: tell the inbox where its bodies are now."""
-        for chunk, place in zip(self._chunks, places[1:], strict=True):
+        for chunk, place in zip(self._chunks, places[len(self._head) :], strict=True):
             for index, delivery in enumerate(chunk):
                 self._inbox.moved(delivery.id, place, index)
 
@@ -73,3 +90,31 @@ class Compaction:
             assert delivery.place is not None
             body = self._load(delivery.place, delivery.index)
         return delivery.id, delivery.group, body
+
+
+def _in_chunks(deliveries: list[_Delivery]) -> list[list[_Delivery]]:
+    chunks: list[list[_Delivery]] = []
+    size = 0
+    for delivery in deliveries:
+        size += delivery.size
+        if not chunks or len(chunks[-1]) == DELIVERIES_PER_ENTRY or size > BYTES_PER_ENTRY:
+            chunks.append([])
+            size = delivery.size
+        chunks[-1].append(delivery)
+    return chunks
+
+
+def _in_parts(records: list[StoredRecord]) -> list[list[StoredRecord]]:
+    parts: list[list[StoredRecord]] = [[]]
+    size = 0
+    for record in records:
+        if size > RECORD_BYTES_PER_ENTRY:
+            parts.append([])
+            size = 0
+        parts[-1].append(record)
+        size += len(record[1])
+    return parts
+
+
+def _given(data: bytes) -> Callable[[], bytes]:
+    return lambda: data

@@ -1,10 +1,12 @@
 """The control socket of a running node: JSON lines over a unix socket in the node's folder.
 
 A request is one object with `do`; the answer is one object with `ok`. `subscribe` is answered by
-one line per message. Whoever may open the socket may publish: it is for the node's own user.
+one line per message, and the subscriber acknowledges what it has handled (`subscriptions`). Whoever
+may open the socket may publish: it is for the node's own user.
 
     {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
-    {"do": "subscribe", "group": "chat"}                  {"do": "explain", "message": "3.17"}
+    {"do": "publish", "group": "chat", "base64": "AAEC"}  {"do": "explain", "message": "3.17"}
+    {"do": "subscribe", "group": "chat"}, and then        {"do": "ack", "message": "3.17"}
     {"do": "losses", "peer": 3}   {"do": "gone", "peer": 3}                 {"do": "metrics"}
     {"do": "order", "words": "part 0 1"}                  {"do": "losses_by", "words": "drop 0 1"}
     {"do": "join_group", "group": "chat"}                 {"do": "leave_group", "group": "chat"}
@@ -20,7 +22,7 @@ from typing import Final
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime.control_client import Answer, control_path, id_named, line_of, name_of
 from causalcast.runtime.node import Node
-from causalcast.runtime.received_message import ReceivedMessage
+from causalcast.runtime.subscriptions import Feed, Subscriber
 
 _LINE_LIMIT: Final = 16 << 20
 ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped
@@ -38,8 +40,7 @@ class ControlServer:
         self._extra = extra or {}
         self._path = control_path(node.config.folder, node.config.control_name())
         self._server: asyncio.Server | None = None
-        self._pumps: dict[str, asyncio.Task[None]] = {}
-        self._subscribers: dict[str, dict[asyncio.StreamWriter, None]] = {}
+        self._feeds: dict[str, Feed] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._requests: dict[str, Callable[[Answer], Awaitable[Answer]]] = {
             "publish": self._publish,
@@ -72,13 +73,8 @@ class ControlServer:
             self._server.close()
         if self._answering:  # who asked hears why the node stops
             await asyncio.wait(self._answering, timeout=ANSWER_WITHIN)
-        pumps = list(self._pumps.values())
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
-        for writers in self._subscribers.values():
-            for writer in writers:
-                writer.close()
+        for feed in self._feeds.values():
+            await feed.close()
         self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,7 +112,7 @@ class ControlServer:
 
     async def _publish(self, request: Answer) -> Answer:
         group = self._node.group(str(request.get("group")))
-        receipt = await group.publish(str(request.get("text", "")).encode())
+        receipt = await group.publish(_body_of(request))
         return {"message": name_of(receipt.id)}
 
     async def _status(self, request: Answer) -> Answer:
@@ -154,67 +150,44 @@ class ControlServer:
         self.stop_asked.set()
         return {}
 
-    # Subscriptions: all subscribers of a group share what the node hands over.
-
     async def _subscribe(
         self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        """Hand over messages until they hang up; meanwhile they say what they have handled."""
         try:
             self._node.group(group).check_joinable()
         except NodeError as error:
             writer.write(line_of({"ok": False, "error": str(error)}))
             return
         writer.write(line_of({"ok": True, "group": group}))
-        subscribers = self._subscribers.setdefault(group, {})
-        subscribers[writer] = None
-        if group not in self._pumps:
-            self._pumps[group] = asyncio.create_task(self._pump(group))
-        await reader.read()  # until they hang up
-        subscribers.pop(writer, None)
-        if not subscribers and group in self._pumps:
-            self._pumps.pop(group).cancel()
-
-    async def _pump(self, group: str) -> None:
-        """Hand every message to all subscribers; it is handled when one of them has it."""
-        async with self._node.group(group) as messages:
-            async for message in messages:
-                try:
-                    handled = await self._show(message, self._subscribers[group])
-                except asyncio.CancelledError:
-                    message.give_back()
-                    raise
-                if handled:
-                    await message.ack()
-                else:
-                    message.give_back()
-                    await asyncio.sleep(0.01)
-
-    async def _show(
-        self, message: ReceivedMessage, subscribers: dict[asyncio.StreamWriter, None]
-    ) -> bool:
-        handled = False
-        for writer in list(subscribers):
-            writer.write(line_of(describe(message)))
-            try:
-                await writer.drain()
-                handled = handled or not writer.is_closing()
-            except ConnectionError:
-                subscribers.pop(writer, None)
-        return handled
+        feed = self._feeds.get(group)
+        if feed is None:
+            feed = self._feeds[group] = Feed(self._node, group)
+        subscriber = Subscriber(writer)
+        feed.join(subscriber)
+        try:
+            while line := await reader.readline():
+                request = _parse(line)
+                if request.get("do") != "ack":
+                    raise NodeError('a subscriber says nothing but {"do": "ack", "message": …}')
+                await feed.acknowledge(subscriber, id_named(str(request.get("message"))))
+        except NodeError as error:
+            subscriber.cut_off(str(error))
+        finally:
+            feed.leave(subscriber)
 
 
-def describe(message: ReceivedMessage) -> Answer:
-    """A message as JSON can carry it."""
-    shown: Answer = {
-        "message": name_of(message.id),
-        "group": message.group,
-        "origin": message.origin,
-    }
-    try:
-        shown["text"] = message.payload.decode()
-    except UnicodeDecodeError:
-        shown["base64"] = base64.b64encode(message.payload).decode()
-    return shown
+def _body_of(request: Answer) -> bytes:
+    """What is to be published: a text, or any bytes in base64."""
+    text, encoded = request.get("text"), request.get("base64")
+    if isinstance(text, str) and encoded is None:
+        return text.encode()
+    if isinstance(encoded, str) and text is None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except ValueError as error:
+            raise NodeError(f"base64 cannot be decoded: {error}") from None
+    raise NodeError("expected what to publish, as text or as base64: one of them, a string")
 
 
 def _peer(request: Answer) -> int:

@@ -61,18 +61,34 @@ class ControlClient:
         self._lines.close()
         self._socket.close()
 
+    def hang_up(self) -> None:
+        """End the line, also for another thread that waits for the next answer."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def ask(self, do: str, **request: Any) -> Answer:
         """Send a request and return its answer; NodeError if the node says no."""
         self._send(do, request)
         return self._next_answer()
 
     def messages(self, group: str) -> Iterator[Answer]:
-        """Subscribe to a group: its messages, until the node stops."""
+        """Subscribe to a group: its messages, until the node stops.
+
+        Each must be acknowledged when it is handled: else it comes again for the next subscriber,
+        and after some hundred of them nothing more comes.
+        """
         self._send("subscribe", {"group": group})
         self._next_answer()
         self._socket.settimeout(None)
         for line in self._lines:
-            yield json.loads(line)
+            message: Answer = json.loads(line)
+            if not message.pop("ok", True):
+                raise NodeError(f"node {self._node}: {message.get('error')}")
+            yield message
+
+    def acknowledge(self, message: Answer) -> None:
+        """Say that a message of `messages` is handled: it does not come again."""
+        self._send("ack", {"message": message["message"]})
 
     def _send(self, do: str, request: Answer) -> None:
         with contextlib.suppress(BrokenPipeError):  # then there is no answer, and that is told

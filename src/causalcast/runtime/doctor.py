@@ -21,8 +21,8 @@ from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.storage.durable_entry import Identity, Memory
 from causalcast.runtime.storage.journal_frames import MAGIC, Damage, read_frames
-from causalcast.trace.node_log import SUFFIX, read_log
-from causalcast.version import VERSION
+from causalcast.trace.node_log import SUFFIX, count_rows, pieces_of
+from causalcast.version import VERSION, build_kind
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 SLOW_SYNC: Final = 0.05  # seconds
@@ -44,7 +44,9 @@ class Finding:
 
 def examine(path: Path) -> Iterator[Finding]:
     """Look at the node of a TOML file, running or not."""
-    yield Finding("version", OK, f"causalcast {VERSION}, Python {platform.python_version()}")
+    yield Finding(
+        "version", OK, f"causalcast {VERSION} ({build_kind()}), Python {platform.python_version()}"
+    )
     try:
         config = NodeConfig.read(path)
     except CausalcastError as error:
@@ -143,7 +145,7 @@ def _journal(config: NodeConfig) -> Finding:
         memory.take_in(reading.entries, [])
         memory.check_identity(_identity(config, memory), "resume", config.storage)
     except Damage as damage:
-        advice = "restore it from a copy, or give the node a new id and new storage"
+        advice = "give the node a new id and new storage; an older copy is no way back"
         return Finding("journal", PROBLEM, f"{path}: {damage}", advice)
     except CausalcastError as error:
         return Finding("journal", PROBLEM, str(error), "choose another [storage] path")
@@ -174,11 +176,13 @@ def _trace(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("trace", OK, f"{path}: none yet")
         return
     try:
-        log = read_log(path)
-    except CausalcastError as error:
-        yield Finding("trace", PROBLEM, str(error), "move it away; the node begins a new one")
+        rows = count_rows(path)
+    except (CausalcastError, OSError) as error:
+        advice = "nothing need be done: the node puts it aside and begins a new one"
+        yield Finding("trace", WARNING, str(error), advice)
         return
-    yield Finding("trace", OK, f"{path}: {len(log.rows)} rows, {_size(path.stat().st_size)}")
+    size = sum(piece.stat().st_size for piece in [*pieces_of(path), path])
+    yield Finding("trace", OK, f"{path}: {rows} rows so far, {_size(size)} of them kept")
 
 
 def _clock(config: NodeConfig) -> Finding:
@@ -228,7 +232,17 @@ def _status(config: NodeConfig) -> Iterator[Finding]:
         f"running, start {status['starts']}, links to {status['links'] or 'nobody'}, "
         f"{status['waiting']} deliveries wait for the application"
     )
-    if not status["takes_part"]:
+    if status["publishers_wait"]:
+        said += f"; publishers wait: {', '.join(status['publishers_wait'])}"
+        yield Finding("process", WARNING, said, "look at those nodes and disks")
+    elif 2 * status["kept_bytes"] > config.limits.kept_bytes:
+        said += f"; {_size(status['kept_bytes'])} are kept for neighbours that lack them"
+        advice = "bring them back; publishers wait at [limits] kept_bytes"
+        yield Finding("process", WARNING, said, advice)
+    elif status["suspected"]:
+        said += f"; nothing is heard of nodes {', '.join(map(str, status['suspected']))}"
+        yield Finding("process", WARNING, said, "are they up, and can they be reached?")
+    elif not status["takes_part"]:
         advice = "it has not found its place yet: are its peers up?"
         yield Finding("process", WARNING, said, advice)
     elif not status["links"] and (config.peers or config.contacts):

@@ -16,13 +16,24 @@ import weakref
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from causalcast.core.ids import NUMBER_MASK, GroupId, LinkId, MessageId, NodeId, link_id, message_id
+from causalcast.core.effects import Belief
+from causalcast.core.ids import (
+    NUMBER_BITS,
+    NUMBER_MASK,
+    GroupId,
+    LinkId,
+    MessageId,
+    NodeId,
+    link_id,
+    message_id,
+    number_of,
+    origin_of,
+)
 from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Record
 from causalcast.core.stack import MULTICAST
 from causalcast.errors import CausalcastError, ConfigError, NodeError, WireError
 from causalcast.runtime.compaction import Compaction
-from causalcast.runtime.held_steps import HeldStep
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import grant
 from causalcast.runtime.links.greeting import Greeting, first_greeting
@@ -30,6 +41,7 @@ from causalcast.runtime.links.introductions import Addresses, greeting_at, take_
 from causalcast.runtime.links.sealing import membership
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.links.udp_carrier import UdpCarrier
+from causalcast.runtime.lives import ADVICE, MOST_PAST, UNKNOWN, Known, Life
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
@@ -41,6 +53,7 @@ from causalcast.runtime.node_trace import (
     complete_log,
     open_log,
 )
+from causalcast.runtime.observing.events import Event
 from causalcast.runtime.security.admission import Admission
 from causalcast.runtime.security.identity import Passport
 from causalcast.runtime.security.signatures import Signatures
@@ -51,12 +64,14 @@ from causalcast.runtime.storage.durable_entry import (
     Acknowledged,
     Identity,
     Memory,
+    Met,
     Snapshot,
     Started,
     count,
 )
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.runtime.storage.stored_bodies import StoredBodies
 from causalcast.wire.runs import Arrived, one_by_one
 
 log = logging.getLogger(__name__)
@@ -69,6 +84,9 @@ MOST_WAITING: Final = 1 << 18
 PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
 LOOK_AT_KEYS_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
 CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
+LOOK_AT_SILENT_EVERY: Final = 0.5  # seconds between looks whether publishers wait for the silent
+# Seconds for which a node must have listened before it may hold silence against somebody.
+LISTEN_FIRST: Final = 1.0
 ACKNOWLEDGE_WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
 
 
@@ -79,6 +97,14 @@ class Host(SteppingHost):
         super().__init__(config)
         self.starts = 1
         self.failure: CausalcastError | None = None
+        self._is_stopping = False  # nothing new begins
+        self._life = Life()
+        self._lives: list[int] = []  # this one and those before, the oldest first
+        self._met: dict[int, Known] = {}  # what is known of neighbours, by node
+        self._last_of: dict[NodeId, int] = {}  # the last number that a neighbour brought of its own
+        self._told: set[tuple[str, NodeId]] = set()  # what operators were told, about whom
+        self._older_than: dict[NodeId, str] = {}  # who knows more of this node than itself, and why
+        self._has_let_go = False  # of its files
         self._storage: JournalFile
         self._identity = Identity(
             self.me,
@@ -91,10 +117,13 @@ class Host(SteppingHost):
             ),
         )
         self._rights = config.rights
+        # To publish to a group; joins are rare, and always asked about.
         self._may_refuse = "orders" in config.blueprint.protocol.offers
         self._body_bytes = config.limits.body_bytes
         self._held_bytes = config.limits.held_bytes
         self._send_buffer = config.limits.send_buffer_bytes
+        self._kept_bytes = config.limits.kept_bytes
+        self._keeps_much = False  # more than half of that: an operator has heard of it
         self._most_waiting = min(self._send_buffer, MOST_WAITING)
         self._admission: Admission
         self._signatures: Signatures | None = None
@@ -107,6 +136,11 @@ class Host(SteppingHost):
         # Tasks that take messages. One that waited for itself to take them would wait for ever.
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._dials = 0
+        self.suspected: dict[NodeId, None] = {}  # whom the detector believes to be down
+        self._looks_at_silent = False
+        self._listens_since = self.loop.time()
+        # A link that was cut may have lost something: not every protocol brings that again.
+        self._may_cut = config.blueprint.protocol.restart == "resume" or config.is_changing()
         self._compact_at = config.limits.compact_bytes
         self._compacting = False
         self._tasks: set[asyncio.Task[None]] = set()  # beside the steps; cancelled at the end
@@ -118,17 +152,24 @@ class Host(SteppingHost):
         tls = self._open_identity()
         memory = self._remember()
         self.starts = memory.starts + 1
+        self._make_life(memory)
         self._make_admission(tls)
         self.links = self._make_links(tls)
         self.outlets = self.links.outlets
         try:
-            self.trace = open_log(self.config)
+            self.trace = open_log(self.config, memory.has_all_rows, self._trace_trouble)
             if self.trace is not None:
                 self.wants = self.trace.wants
             await self.links.bind(self.config.listen)
             self._open_journal()
             newcomer = bool(self.config.contacts) and memory.starts == 0
-            self.stack = self.blueprint.build(self.me, os.urandom(8).hex(), newcomer=newcomer)
+            self.stack = self.blueprint.build(
+                self.me,
+                os.urandom(8).hex(),
+                newcomer=newcomer,
+                incarnation=self._life.incarnation,
+                life=self._life.life,
+            )
             self.stack.groups = dict(memory.groups)
             self.out.keeps_records = self.journal is not None
             self.out.links_lose_nothing = True
@@ -137,9 +178,9 @@ class Host(SteppingHost):
                 raise self.failure
             await self.links.listen()  # only now: no link may come up before the stack is ready
             if self.config.contacts:
-                self._beside(self._stay_linked())
+                self.beside(self._stay_linked())
             if tls is not None:
-                self._beside(self._watch_keys(tls))
+                self.beside(self._watch_keys(tls))
         except OSError as error:
             self._give_up()
             raise NodeError(f"cannot listen at {self.config.listen}: {error.strerror}") from None
@@ -147,7 +188,7 @@ class Host(SteppingHost):
             self._give_up()
             raise
 
-    def _beside(self, work: Coroutine[None, None, None]) -> None:
+    def beside(self, work: Coroutine[None, None, None]) -> None:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -162,6 +203,15 @@ class Host(SteppingHost):
             raise ConfigError(f"{security.identity}: {objection}")
         return tls
 
+    def _make_life(self, memory: Memory) -> None:
+        """Who this node is beside its id; nobody in particular if it keeps nothing."""
+        if self.config.restart() == "resume":
+            incarnation = memory.incarnation or _drawn()
+            past = memory.lives[::-1]
+            self._life = Life(incarnation, self.starts, _drawn(), past, memory.published)
+            self._lives = [*memory.lives, self._life.life][-MOST_PAST:]
+            self._met = memory.met
+
     def _make_admission(self, tls: Tls | None) -> None:
         config = self.config
         if config.security.sign:
@@ -173,6 +223,7 @@ class Host(SteppingHost):
             None if config.is_changing() else list(self.blueprint.topology.neighbours),
             config.rights,
             lambda: self._published,
+            lambda origin: self.stack.multicast.furthest(origin),
             self._signatures,
         )
 
@@ -185,6 +236,7 @@ class Host(SteppingHost):
             str(config.advertise),
             self.codec.digest(sorted(config.facts().items())),
             config.facts(),
+            self._life,
         )
         return TcpLinks(
             greeting,
@@ -205,8 +257,14 @@ class Host(SteppingHost):
 
     async def stop(self) -> None:
         """Leave in good order: everybody hears of it, and nothing that is durable is lost."""
+        if self._is_stopping:
+            await self.stopped.wait()
         if self.stopped.is_set():
             return
+        self._is_stopping = True
+        self.relief.set()  # publishers that wait for room hear of it
+        for peer in self.links.current_peers():
+            self._write_down(peer, self.known_of(peer))
         self.step(lambda: self.stack.leave(self.out))
         self.cancel_timers()
         await self._drain()
@@ -242,7 +300,10 @@ class Host(SteppingHost):
         self._finish_life(failure)
 
     def _finish_life(self, failure: CausalcastError | None) -> None:
+        if self.stopped.is_set():
+            return  # it failed while it stopped
         self.failure = failure
+        self.cancel_timers()
         waiting = [*self.held.publishers(), *self._marked_later]
         self.held.clear()
         self.is_over = True
@@ -264,6 +325,9 @@ class Host(SteppingHost):
             self._let_go()
 
     def _let_go(self) -> None:
+        if self._has_let_go:
+            return
+        self._has_let_go = True
         for task in self._tasks:
             task.cancel()
         if self.journal is not None:
@@ -287,6 +351,8 @@ class Host(SteppingHost):
         try:
             memory.take_in(self._storage.found, self.blueprint.groups.groups_of(self.me))
             memory.check_identity(self._identity, self.config.restart(), folder)
+            if not self.config.is_changing():
+                memory.check_nodes([*self.blueprint.topology.neighbours], folder)
             self._storage.found = []  # it may be large
         except CausalcastError:
             self._storage.close()
@@ -301,16 +367,31 @@ class Host(SteppingHost):
 
     def _open_journal(self) -> None:
         """Keep a journal where the protocol resumes; else only the mark that this life began."""
-        started = durable_entry.encode(Started(self.starts, self._identity))
+        started = durable_entry.encode(
+            Started(self.starts, self._identity, self._life.incarnation, self._life.life)
+        )
+        # The others write down which life this is: it is on disk before anybody hears of it.
+        self._storage.append([started])
+        self.performed = self._storage.next_sequence - 1
         if self.config.restart() == "reborn":
-            self._storage.append([started])
             return
         self.journal = Journal(
             self._storage, self.loop, self.on_durable, lambda e: self.fail(e, "its disk")
         )
-        self.held.add(HeldStep(self.journal.append(started), []))
+        self.bodies = StoredBodies(self.journal.read, self.me)
+
+    def _check_trace(self) -> None:
+        """Rows follow entries of the journal, so the trace never knows of more than there were."""
+        trace = self.trace
+        if trace is not None and self.journal is not None and trace.sequence > self.performed:
+            raise NodeError(
+                f"{self.config.storage}: the trace in {self.config.trace} knows entry "
+                f"{trace.sequence} of the journal, which ends with {self.performed}; {ADVICE} "
+                "and another [trace] path"
+            )
 
     def _begin(self, memory: Memory) -> None:
+        self._check_trace()
         if memory.starts == 0:
             self.step(lambda: self.stack.start(self.out))
             for group in self.config.late_groups:
@@ -320,6 +401,7 @@ class Host(SteppingHost):
             complete_log(self.trace, memory.rows, self.performed, self.wall_us())
         records = [Record(layer, self.codec.decode(data)[1]) for layer, data in memory.records]
         self.persisting.update((record.layer, None) for record in records)
+        self._know_again(records)
         for stored in memory.inbox.values():
             self.inbox.restore(stored)
             self.add_row(self.wall_us(), NOTE, stored.id, stored.group, note="redelivered")
@@ -380,7 +462,7 @@ class Host(SteppingHost):
 
     def revoked(self) -> None:
         """Tell the neighbours of a newer list of revocations: each tells its own."""
-        self._beside(self._tell_revocations())
+        self.beside(self._tell_revocations())
 
     async def _tell_revocations(self) -> None:
         """One after the other, in any order; most have heard of it before their turn comes."""
@@ -452,8 +534,9 @@ class Host(SteppingHost):
             raise NodeError(f"no right to publish to {self._name_of(group)}")
         if self._may_refuse:
             self._check_refusal(group, joining=False)
-        if self.is_over:
-            self.check_alive()
+        self._check_open()
+        if self._older_than:
+            self._refuse_to_publish()
         self._published += 1
         message = message_id(self.me, self._published)
         if self._signatures is not None:
@@ -495,11 +578,10 @@ class Host(SteppingHost):
 
     def join_group(self, group: GroupId) -> None:
         """Become a member of `group`."""
-        self.check_alive()
+        self._check_open()
         if not self.config.rights.may_subscribe(self.me, group):
             raise NodeError(f"no right to be a member of {self._name_of(group)}")
-        if self._may_refuse:
-            self._check_refusal(group, joining=True)
+        self._check_refusal(group, joining=True)
         self.start_step()
         self.later(self.add_row, self.at_us, JOIN, -1, group)
         self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
@@ -512,7 +594,7 @@ class Host(SteppingHost):
 
     def leave_group(self, group: GroupId) -> None:
         """Be a member of `group` no longer."""
-        self.check_alive()
+        self._check_open()
         self.start_step()
         at_us = self.at_us
         self.finish_step(
@@ -526,8 +608,14 @@ class Host(SteppingHost):
 
         Returns what is done when that is durable; None if there is nothing to wait for.
         """
-        if not self.inbox.acknowledge(message) or self.journal is None:
+        if self.is_over:
+            self.check_alive()  # its mark would never be written
+        if self.journal is None:
+            self.inbox.acknowledge(message)
             return None
+        if not self.inbox.acknowledge(message):
+            # Marked before: the newest mark is durable no sooner than its own.
+            return next(reversed(self._marked_later), None)
         if self._marking is None:
             self._marking = self.loop.create_future()
             self._marking.add_done_callback(_is_heard)
@@ -594,6 +682,20 @@ class Host(SteppingHost):
         if objection:
             raise NodeError(objection)
 
+    def _refuse_to_publish(self) -> None:
+        """Others have seen the numbers that would be given out now, on other publications."""
+        peer, reason = next(iter(self._older_than.items()))
+        raise NodeError(
+            f"nothing can be published: node {peer} knows more of this node than its storage does "
+            f"({reason}); {ADVICE}"
+        )
+
+    def _check_open(self) -> None:
+        """Raise if nothing new may begin here: the node was stopped, or is about to be."""
+        if self._is_stopping or self.is_over:
+            self.check_alive()
+            raise NodeError("the node is about to stop")
+
     def check_alive(self) -> None:
         """Raise what stopped the node, if something did."""
         if self.stopped.is_set():
@@ -620,20 +722,126 @@ class Host(SteppingHost):
             "sync_seconds": round(storage.sync_seconds, 6),
         }
 
+    def trace_numbers(self) -> dict[str, int]:
+        """What the trace takes on disk, and how many rows could not be written."""
+        if self.trace is None:
+            return {}
+        return {"bytes": self.trace.disk_bytes(), "lost_rows": self.trace.lost_rows}
+
     def linked_peers(self) -> list[NodeId]:
         """Who has a link to this node now."""
         return self.links.current_peers()
 
     def is_overloaded(self) -> bool:
-        if self.is_over:
+        if self.is_over or self._is_stopping:
             return False
+        return (
+            self._links_do_not_keep_up()
+            or self.held.bytes > self._held_bytes
+            or self.stack.multicast.kept_bytes() > self._kept_bytes
+            or (self.inbox.is_full and asyncio.current_task() not in self.readers)
+        )
+
+    def _links_do_not_keep_up(self) -> bool:
         return (
             bool(self.outlets.congested)
             or self.outlets.queued_bytes > self._send_buffer
-            or self.held.bytes > self._held_bytes
             or self.stack.multicast.waiting_bytes() > self._most_waiting
-            or (self.inbox.is_full and asyncio.current_task() not in self.readers)
         )
+
+    def reasons_to_wait(self) -> list[str]:
+        """In words what makes publishers wait now."""
+        reasons = [f"node {peer} does not take what is sent" for peer in self.links.slow_peers()]
+        if self.stack.multicast.waiting_bytes() > self._most_waiting:
+            silent = [peer for peer in self.suspected if self.links.current_link(peer)]
+            whom = f"node {', '.join(map(str, silent))}" if silent else "a neighbour"
+            reasons.append(f"{whom} does not acknowledge what was sent")
+        if self.stack.multicast.kept_bytes() > self._kept_bytes:
+            reasons.append(f"too much is kept for {self._who_is_away()} ([limits] kept_bytes)")
+        if self.held.bytes > self._held_bytes:
+            reasons.append("the disk does not keep up ([limits] held_bytes)")
+        if self.inbox.is_full:
+            reasons.append("the application does not keep up ([limits] inbox_bytes)")
+        return reasons
+
+    # What neighbours lack
+
+    def end_turn(self) -> None:
+        super().end_turn()
+        if not self.is_over:
+            self._look_at_what_is_kept()
+
+    def _look_at_what_is_kept(self) -> None:
+        """Tell operators when half of what may be kept is: they have time to act."""
+        kept = self.stack.multicast.kept_bytes()
+        if not self._keeps_much and 2 * kept > self._kept_bytes:
+            self._keeps_much = True
+            meaning = (
+                f"{kept} bytes are kept for {self._who_is_away()}; publishers will wait at "
+                f"{self._kept_bytes} ([limits] kept_bytes)"
+            )
+            self.tell("keeps_much", self.me, meaning)
+        elif self._keeps_much and 4 * kept < self._kept_bytes:
+            self._keeps_much = False
+            self.tell("keeps_little", self.me, "what was kept for neighbours has reached them")
+
+    def _who_is_away(self) -> str:
+        neighbours = self.blueprint.topology.neighbours.get(self.me, [])
+        away = [str(peer) for peer in neighbours if self.links.current_link(peer) is None]
+        return f"node {', '.join(away)}" if away else "neighbours that do not keep up"
+
+    # Neighbours that are silent
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        """The detector changed its mind about a neighbour."""
+        super().belief(node, effect)
+        if effect.up:
+            self.suspected.pop(effect.peer, None)
+            return
+        self.suspected[effect.peer] = None
+        if self.links.current_link(effect.peer) is not None:
+            self.tell(
+                "neighbour_silent",
+                effect.peer,
+                "nothing comes from this neighbour although its link stands",
+            )
+            if not self._looks_at_silent:
+                self._looks_at_silent = True
+                self.loop.call_soon(self._look_at_silent)
+
+    def _look_at_silent(self) -> None:
+        """Cut the links of silent neighbours if publishers would have to wait for them.
+
+        A process that stands still keeps its links, and they fill up. It is to cost no more than a
+        killed one, which keeps none.
+        """
+        self._looks_at_silent = False
+        silent = [peer for peer in self.suspected if self.links.current_link(peer) is not None]
+        if self.is_over or not silent:
+            return
+        if self._has_listened() and self._may_cut and self._links_do_not_keep_up():
+            for peer in silent:
+                meaning = "the link to this silent neighbour was cut, so that nobody waits for it"
+                self.tell("neighbour_cut_off", peer, meaning)
+                self.links.cut_silent(peer)
+        self._looks_at_silent = True
+        self.loop.call_later(LOOK_AT_SILENT_EVERY, self._look_at_silent)
+
+    def _has_listened(self) -> bool:
+        """Who read nothing for a while must not wonder about silence."""
+        return self.links.reads and self.loop.time() - self._listens_since > LISTEN_FIRST
+
+    def _inbox_is_full(self, is_full: bool) -> None:
+        super()._inbox_is_full(is_full)
+        self._listens_since = self.loop.time()
+
+    def _trace_trouble(self, text: str) -> None:
+        self.tell("trace", self.me, text)
+
+    def tell(self, name: str, subject: int, meaning: str) -> None:
+        """Let operators hear of something."""
+        log.warning("%s (%s, node %d)", meaning, name, subject)
+        self.events.add(Event(name, subject, self.wall_us(), meaning))
 
     def _write_acknowledgements(self) -> None:
         if self._acknowledged and self.journal is not None and not self.stopped.is_set():
@@ -665,11 +873,72 @@ class Host(SteppingHost):
 
     def link_up(self, peer: NodeId, link: LinkId, dialled: bool) -> None:
         if not self.stopped.is_set():
+            self._meet(peer)
             self.step(lambda: self.stack.link_up(peer, link, dialled, self.out))
 
     def link_lost(self, peer: NodeId, link: LinkId, reason: str) -> None:
         if not self.stopped.is_set():
+            self._write_down(peer, self.known_of(peer))
             self.step(lambda: self.stack.lose_link(peer, link, reason, self.out))
+
+    # Who neighbours are
+
+    def known_of(self, peer: NodeId) -> Known | None:
+        known = self._met.get(peer)
+        number = self._last_of.get(peer, 0)
+        if known is None or number <= known.published:
+            return known
+        return Known(known.incarnation, known.start, known.life, number)
+
+    def _meet(self, peer: NodeId) -> None:
+        """There is a link to `peer`: write down who that is."""
+        link = self.links.current_link(peer)
+        if link is not None and link.greeted.done():
+            life = link.greeted.result().life
+            before = self.known_of(peer)
+            published = 0 if before is None else before.published
+            self._write_down(peer, Known(life.incarnation, life.start, life.life, published))
+
+    def _write_down(self, peer: NodeId, known: Known | None) -> None:
+        """It goes to the disk with what comes next."""
+        if self.journal is None or known is None or known.incarnation == UNKNOWN:
+            return
+        if known != self._met.get(peer):
+            self._met[peer] = known
+            self.journal.append(durable_entry.encode(Met(peer, known)))
+
+    def _know_again(self, records: list[Record]) -> None:
+        """What neighbours published may be known from records alone, after a crash."""
+        if self.blueprint.hosted():
+            return  # numbers in records may be those of protocols inside
+        for record in records:
+            for publication in self.codec.publications(record.message):
+                known = self._met.get(origin_of(publication.id))
+                number = number_of(publication.id)
+                if known is not None and number > known.published:
+                    newer = Known(known.incarnation, known.start, known.life, number)
+                    self._met[origin_of(publication.id)] = newer
+
+    def peer_went_back(self, peer: NodeId, reason: str) -> None:
+        log.error("the storage of node %s is older than what is known of it: %s", peer, reason)
+        meaning = f"the storage of node {peer} is older than what is known of it: {reason}"
+        self._tell_once("older_storage", peer, meaning)
+
+    def went_back(self, peer: NodeId, reason: str) -> None:
+        log.critical("this node's storage is older than node %s knows: %s", peer, reason)
+        meaning = f"the storage of this node is older than node {peer} knows: {reason}"
+        self._tell_once("own_storage_is_older", peer, meaning)
+        self._older_than[peer] = reason
+
+    def _tell_once(self, name: str, peer: NodeId, meaning: str) -> None:
+        if (name, peer) not in self._told:
+            self._told.add((name, peer))
+            self.notes[name] += 1
+            self.events.add(Event(name, peer, self.wall_us(), meaning))
+
+    def heard(self, peer: NodeId) -> None:
+        if not self.stopped.is_set():
+            self.step(lambda: self.stack.heard(peer, self.out))
 
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
@@ -721,7 +990,11 @@ class Host(SteppingHost):
                     admission.check(carried)
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
-                if traced_size:
+                if carried and carried[-1].id >> NUMBER_BITS == peer:
+                    number = carried[-1].id & NUMBER_MASK
+                    if number > self._last_of.get(peer, 0):
+                        self._last_of[peer] = number
+                if traced_size and type(message) not in self._beats:
                     about = self.codec.describe(message, traced_size)
                     self.later(self.add_row, *self.row_about(RECEIVE, peer, about))
                 if is_run and isinstance(message, Single):
@@ -749,6 +1022,8 @@ class Host(SteppingHost):
     def keep_journal_short(self, journal: Journal) -> None:
         if journal.size < self._compact_at or self._compacting:
             return
+        if self.trace is not None and self.trace.waits():
+            return  # after a crash the rows that wait would come from the entries
         records: list[tuple[int, bytes]] = []
         for layer, automaton in enumerate(self.stack.layers):
             snapshot = automaton.snapshot()
@@ -764,8 +1039,13 @@ class Host(SteppingHost):
             records,
             *self._counts_with_held(),
             self.held.rows(self.me),
+            self._life.incarnation,
+            self._lives,
+            [int(node) for node in self.blueprint.topology.neighbours],
+            {peer: known for peer in self._met if (known := self.known_of(NodeId(peer)))},
         )
-        compaction = Compaction(snapshot_of_all, self.inbox, self.held.deliveries(), self.load_body)
+        bodies = StoredBodies(journal.read, self.me)  # another thread uses these
+        compaction = Compaction(snapshot_of_all, self.inbox, self.held.deliveries(), bodies.load)
         # They are no longer in the inbox that is written.
         handled, marking = self._acknowledged, self._marking
         self._acknowledged, self._marking = [], None
@@ -784,6 +1064,8 @@ class Host(SteppingHost):
                 self._write_acknowledgements()
                 return
             compaction.replaced(places)
+            assert self.bodies is not None
+            self.bodies.forget()
             self._is_marked(marking)
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
@@ -799,6 +1081,11 @@ class Host(SteppingHost):
             for _, group, _ in rows.delivered:
                 count(delivered, group)
         return published, delivered
+
+
+def _drawn() -> int:
+    """A number that nobody had before, and none that means "unknown"."""
+    return int.from_bytes(os.urandom(7)) + 1
 
 
 def _is_heard(future: "asyncio.Future[None]") -> None:

@@ -11,13 +11,16 @@ the node reads no more from its links, and so those who publish have to wait.
 
 import asyncio
 import collections
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.storage.durable_entry import StoredMessage
 from causalcast.runtime.storage.journal_frames import Place
+
+# What the application does with a delivery: all of it at once, or something that is to be awaited.
+Handle = Callable[[Publication], Coroutine[None, None, None] | None]
 
 OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, roughly
 
@@ -25,7 +28,7 @@ OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, 
 class Waiting:
     """One delivery that the journal has too: its body, or where the journal has it."""
 
-    __slots__ = ("body", "group", "id", "index", "place")
+    __slots__ = ("body", "group", "id", "index", "place", "size")
 
     def __init__(
         self,
@@ -34,10 +37,12 @@ class Waiting:
         body: bytes | None,
         place: Place | None,
         index: int,
+        size: int,
     ) -> None:
         self.id = message
         self.group = group
         self.body = body
+        self.size = size  # of the body
         self.place = place  # None: it is in no journal
         self.index = index  # among the deliveries of the entry at `place`
 
@@ -49,8 +54,9 @@ class GroupInbox:
         # A plain publication is in no journal: there is nothing to know of it but itself.
         self.queue: collections.deque[Waiting | Publication] = collections.deque()
         self.arrived: asyncio.Future[None] | None = None  # somebody waits for it
-        self.handle: Callable[[Publication], None] | None = None
-        self.is_planned = False  # a turn in which `handle` is called
+        self.reader: asyncio.Task[Any] | None = None  # who
+        self.handle: Handle | None = None
+        self.is_planned = False  # a turn in which `handle` is called, or what it began goes on
 
 
 class Inbox:
@@ -61,12 +67,15 @@ class Inbox:
         memory_limit: int,
         load: Callable[[Place, int], bytes],
         on_full: Callable[[bool], None] | None = None,
+        beside: Callable[[Coroutine[None, None, None]], None] | None = None,
     ) -> None:
-        """`on_full` hears that the inbox has become full, and that it is so no longer."""
+        """`on_full` hears that the inbox has become full, and that it is so no longer; `beside`
+        lets something go on while the node lives."""
         self.unacknowledged: dict[MessageId, Waiting] = {}
         self._memory_limit = memory_limit
         self._load = load  # a body from the journal
         self._on_full = on_full
+        self._beside = beside
         self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
         self._groups: dict[GroupId, GroupInbox] = {}
@@ -99,7 +108,11 @@ class Inbox:
             body: bytes | None = publication.body
             if self._in_memory + len(publication.body) > self._memory_limit:
                 body = None
-            self._put(inbox, Waiting(publication.id, publication.group, body, place, index))
+            size = len(publication.body)
+            self._put(inbox, Waiting(publication.id, publication.group, body, place, index, size))
+        self._something_is_there(inbox)
+
+    def _something_is_there(self, inbox: GroupInbox) -> None:
         if inbox.handle is not None:
             if not inbox.is_planned:
                 self._plan(inbox)
@@ -109,7 +122,8 @@ class Inbox:
     def restore(self, stored: StoredMessage) -> None:
         """A delivery from before a restart was never acknowledged: hand it over again."""
         inbox = self._of(stored.group)
-        self._put(inbox, Waiting(stored.id, stored.group, None, stored.place, stored.index))
+        place, index = stored.place, stored.index
+        self._put(inbox, Waiting(stored.id, stored.group, None, place, index, stored.size))
 
     def take(self, group: GroupId) -> Publication | None:
         """The next delivery of `group` for the application; None if nothing waits."""
@@ -140,18 +154,28 @@ class Inbox:
         if waiting is None:
             self._in_memory += len(publication.body) + OVERHEAD
             inbox.queue.appendleft(publication)
-            return
-        waiting.body = publication.body
-        self._in_memory += len(publication.body)
-        inbox.queue.appendleft(waiting)
+        else:
+            waiting.body = publication.body
+            self._in_memory += len(publication.body)
+            inbox.queue.appendleft(waiting)
+        self._something_is_there(inbox)
 
     def acknowledge(self, message: MessageId) -> bool:
         """The application has handled `message`; False if it had done so before."""
         return self.unacknowledged.pop(message, None) is not None
 
-    def call(self, group: GroupId, handle: Callable[[Publication], None]) -> None:
+    def is_read(self, group: GroupId) -> bool:
+        """Whether somebody else has the deliveries of `group`: a callback, or one who waits."""
+        inbox = self._of(group)
+        if inbox.handle is not None:
+            return True
+        reader = inbox.reader  # who is being cancelled takes nothing more
+        return reader is not None and not reader.done() and not reader.cancelling()
+
+    def call(self, group: GroupId, handle: Handle) -> None:
         """Hand the deliveries of `group` to `handle` from now on, in order: those of a read at its
-        end (`gather`), others in turns of the loop that are the application's own."""
+        end (`gather`), others in turns of the loop that are the application's own. Where `handle`
+        returns something to be awaited, the next one is handed over after that."""
         inbox = self._of(group)
         inbox.handle = handle
         self._plan(inbox)
@@ -163,7 +187,12 @@ class Inbox:
             return
         if inbox.arrived is None or inbox.arrived.done():
             inbox.arrived = asyncio.get_running_loop().create_future()
-        await asyncio.shield(inbox.arrived)  # others may wait for it too
+        inbox.reader = reader = asyncio.current_task()
+        try:
+            await asyncio.shield(inbox.arrived)  # who is cancelled leaves it to the next
+        finally:
+            if inbox.reader is reader:
+                inbox.reader = None
 
     def wake_all(self) -> None:
         """Let everybody who waits look again, because the node stops."""
@@ -221,11 +250,32 @@ class Inbox:
             waiting = queue.popleft()
             publication = self._taken(waiting)
             try:
-                handle(publication)
+                goes_on = handle(publication)
             except Exception as error:
-                problem = {"message": f"handling {publication!r} failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(problem)
+                _report(publication, error)
+                continue
+            if goes_on is not None:
+                assert self._beside is not None
+                inbox.is_planned = True
+                self._beside(self._finish(inbox, publication, goes_on))
+                return
         self._plan(inbox)
+
+    async def _finish(
+        self, inbox: GroupInbox, publication: Publication, goes_on: Coroutine[None, None, None]
+    ) -> None:
+        """Wait for what the application began, then go on with the next delivery."""
+        try:
+            await goes_on
+        except Exception as error:
+            _report(publication, error)
+        inbox.is_planned = False
+        self._plan(inbox)
+
+
+def _report(publication: Publication, error: Exception) -> None:
+    problem = {"message": f"handling {publication!r} failed", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(problem)
 
 
 def _wake(inbox: GroupInbox) -> None:

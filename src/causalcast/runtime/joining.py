@@ -130,6 +130,7 @@ def newcomers_toml(
         f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
         f'[detector]\nkind = "{facts["detector"]}"\n\n'
         f"[groups]\n{mine}\n"
+        f"[limits]\nbody_bytes = {int(facts['body_bytes'])}\n\n"
         f"[security]\ntls = {json.dumps(tls)}\n"
         f"{'sign = true' if 'sign' in facts else ''}\n\n{_rights(facts)}"
         '[storage]\npath = "data"\n\n'

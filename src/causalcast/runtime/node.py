@@ -25,6 +25,7 @@ from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
 from causalcast.runtime.received_message import Caller, ReceivedMessage
+from causalcast.version import VERSION, build_kind
 
 Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
@@ -147,10 +148,12 @@ class Group:
         """Call `callback` with every message from now on, instead of iterating.
 
         It runs in the loop, between two steps of the node, so it may do with the node what it
-        likes, and should be short. What it returns from is acknowledged; what it fails at is not,
-        and goes to the loop's exception handler.
+        likes, and should be short. It may be an asynchronous function: then it is awaited, one
+        message after the other, and ends with the node. What it returns from is acknowledged,
+        unless it gave it back; what it fails at is not, and goes to the loop's exception handler.
         """
         host = self._host
+        self._check_only_reader()
         host.inbox.call(self._group, Caller(host, self.name, callback).hand_over)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
@@ -166,6 +169,7 @@ class Group:
                     host.check_alive()
                 publication = take(group)
                 if publication is None:
+                    self._check_only_reader()
                     await host.inbox.arrival(group)
                     break
                 yield ReceivedMessage(host, publication, name)
@@ -183,12 +187,42 @@ class Group:
         elif self._taken % MESSAGES_PER_TURN == 0:
             await asyncio.sleep(0)
         while True:
-            if host.stopped.is_set():
-                host.check_alive()
-            publication = host.inbox.take(self._group)
-            if publication is not None:
-                return ReceivedMessage(host, publication, self.name)
+            message = self._take()
+            if message is not None:
+                return message
             await host.inbox.arrival(self._group)
+
+    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """The next message; None if none has come after `timeout` seconds.
+
+        With a timeout of 0 that is what waits already, or None.
+        """
+        message = self._take()
+        if message is None and (timeout is None or timeout > 0):
+            try:
+                async with asyncio.timeout(timeout):
+                    message = await anext(self)
+            except TimeoutError:
+                return None
+        return message
+
+    def _take(self) -> ReceivedMessage | None:
+        """What waits; None if one may wait for the next."""
+        host = self._host
+        if host.is_over:
+            host.check_alive()
+        publication = host.inbox.take(self._group)
+        if publication is None:
+            self._check_only_reader()
+            return None
+        return ReceivedMessage(host, publication, self.name)
+
+    def _check_only_reader(self) -> None:
+        if self._host.inbox.is_read(self._group):
+            raise NodeError(
+                f"{self.name!r} is read already, by a loop or a callback: what one reader takes no "
+                "other gets, so a group has one at a time"
+            )
 
 
 class Node:
@@ -319,6 +353,8 @@ class Node:
         return {
             "node": self.id,
             "name": self.config.name,
+            "version": VERSION,
+            "build": build_kind(),
             "starts": host.starts,
             "takes_part": host.stack.multicast.takes_part(),
             "groups": [names[group] for group in host.stack.groups],
@@ -326,9 +362,13 @@ class Node:
             "certificate_expires": host.certificate_expires(),
             "published": {names[g]: n for g, n in sorted(host.published_in.items())},
             "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
+            "suspected": sorted(host.suspected),
+            "publishers_wait": host.reasons_to_wait(),
             "waiting": host.inbox.waiting_count(),
             "unacknowledged": len(host.inbox.unacknowledged),
             "journal": host.journal_numbers(),
+            "kept_bytes": host.stack.multicast.kept_bytes(),
+            "trace": host.trace_numbers(),
             "trouble": host.link_counts(),
             "conditions": host.conditions(),
             "notes": dict(host.notes),

@@ -3,7 +3,7 @@
 [node] id, name, listen, advertise, event_loop              [groups] name = [ids] or "*"
 [cluster] name, peers or contact
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
-[storage] path, durable             [trace] path, level               [limits]  [metrics] listen
+[storage] path, durable             [trace] path, level, max_bytes    [limits]  [metrics] listen
 [security] tls, identity, authority, sign                              [rights.GROUP] publish, …
 [udp] cluster_key                   (with [node] transport = "udp")
 
@@ -31,6 +31,7 @@ from causalcast.runtime.security.identity import Identity
 from causalcast.runtime.security.rights import Rights
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
+from causalcast.trace.node_log import DEFAULT_MAX_BYTES
 from causalcast.wire.codec import DEFAULT_MAX_BODY
 
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
@@ -55,6 +56,9 @@ class Limits:
     held_bytes: int = 8 << 20  # entries on their way to the disk
     inbox_bytes: int = 8 << 20  # bodies in memory that the application has not taken
     compact_bytes: int = 64 << 20  # a journal of this size is replaced by a snapshot
+    kept_bytes: int = (
+        256 << 20
+    )  # messages kept for neighbours that lack them; then nobody publishes
     # Messages of overlay and detector that a peer may send; beyond it, it is read more slowly.
     control_per_second: int = 1000
 
@@ -85,6 +89,7 @@ class NodeConfig:
     storage: Path
     trace: Path | None
     trace_level: str
+    trace_bytes: int = DEFAULT_MAX_BYTES  # what the trace may take of the disk
     limits: Limits = field(default_factory=Limits)
     metrics: Address | None = None  # where numbers are served
     event_loop: str = "asyncio"  # which one a node's process runs on
@@ -115,6 +120,8 @@ class NodeConfig:
             "options": _fact(blueprint.protocol_options),
             "overlay": blueprint.overlay.name,
             "detector": blueprint.detector.name,
+            # A body that one may publish and another refuses would end their link again and again.
+            "body_bytes": str(self.limits.body_bytes),
         }
         if self.security.sign:
             facts["sign"] = "true"
@@ -205,6 +212,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     trace_table = table.table("trace")
     trace = folder / trace_table.text("path") if trace_table.has("path") else None
     level = trace_table.text("level", "messages", list(LEVELS))
+    trace_bytes = trace_table.integer("max_bytes", DEFAULT_MAX_BYTES, least=1 << 16)
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")
@@ -234,6 +242,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         storage=storage,
         trace=trace,
         trace_level=level,
+        trace_bytes=trace_bytes,
         limits=limits,
         metrics=metrics,
         durable=durable,

@@ -1,13 +1,14 @@
 """The trace log of a running node: how it begins, and how a restart completes it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from causalcast.errors import NodeError
+from causalcast.errors import TraceError
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows
 from causalcast.trace.kinds import KIND_CODE
-from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader
+from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader, pieces_of, put_aside
 from causalcast.version import VERSION
 
 PUBLISH: Final = KIND_CODE["publish"]
@@ -27,8 +28,15 @@ TRUST: Final = KIND_CODE["trust"]
 NOTE: Final = KIND_CODE["note"]
 
 
-def open_log(config: NodeConfig) -> NodeLog | None:
-    """Begin the node's log or go on with it; None if it is to leave no trace."""
+def open_log(
+    config: NodeConfig, has_all_rows: bool, on_trouble: Callable[[str], None]
+) -> NodeLog | None:
+    """Begin the node's log or go on with it; None if it is to leave no trace, or cannot.
+
+    Whoever watches must not stop what is watched: a log that cannot be gone on with is put aside,
+    and where none can be written the node runs without. `on_trouble` hears of both. A new log is
+    whole if the journal `has_all_rows`.
+    """
     if config.trace is None or config.trace_level == "none":
         return None
     protocol = config.blueprint.protocol
@@ -49,9 +57,17 @@ def open_log(config: NodeConfig) -> NodeLog | None:
     )
     path = config.trace / f"node-{config.node}{SUFFIX}"
     try:
-        return NodeLog(path, header)
-    except OSError as error:
-        raise NodeError(f"{path}: the trace cannot be written ({error.strerror})") from None
+        try:
+            header.lost = not has_all_rows and not path.exists() and not pieces_of(path)
+            return NodeLog(path, header, config.trace_bytes, on_trouble)
+        except TraceError as error:
+            on_trouble(f"{error}; it is put aside, and a new one begins")
+            header.lost = not has_all_rows
+            put_aside(path)
+            return NodeLog(path, header, config.trace_bytes, on_trouble)
+    except (OSError, TraceError) as error:
+        on_trouble(f"{path}: the trace cannot be written ({error}); the node leaves none")
+        return None
 
 
 def complete_log(log: NodeLog, durable: list[TraceRows], sequence: int, at_us: int) -> None:

@@ -1,11 +1,13 @@
 """A message as the application gets it. Compiled: one is made for every delivery."""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import final
 
 from causalcast.core.ids import MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
+from causalcast.errors import NodeError
 from causalcast.runtime.host import Host
 
 
@@ -13,12 +15,14 @@ from causalcast.runtime.host import Host
 class ReceivedMessage:
     """A message as the application gets it. It comes again after a restart until it is acked."""
 
-    __slots__ = ("_host", "_publication", "group")
+    __slots__ = ("_host", "_is_acked", "_publication", "group", "is_given_back")
 
     def __init__(self, host: Host, publication: Publication, group: str) -> None:
         self._host = host
         self._publication = publication
         self.group = group
+        self.is_given_back = False
+        self._is_acked = False
 
     @property
     def id(self) -> MessageId:
@@ -45,15 +49,23 @@ class ReceivedMessage:
 
         The mark is written with the next entries of the journal, within 50 ms. A crash before
         that hands the message over once more; with `durable` this returns when the mark is on
-        disk, and no crash does that any more.
+        disk, and no crash does that any more. NodeError if the node has stopped, for then nothing
+        is marked, or if the message was given back.
         """
+        if self.is_given_back:
+            raise NodeError(f"{self!r} was given back: it comes again, and is acknowledged then")
+        self._is_acked = True
         marking = self._host.acknowledge(self._publication.id)
         if durable and marking is not None:
             await asyncio.shield(marking)  # others wait for the same one
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
-        self._host.inbox.give_back(self._publication)
+        if self._is_acked:
+            raise NodeError(f"{self!r} was acknowledged: it does not come again")
+        if not self.is_given_back:
+            self.is_given_back = True
+            self._host.inbox.give_back(self._publication)
 
     def __repr__(self) -> str:
         return f"<message {self.origin}.{self.number} in {self.group!r}: {self.payload[:40]!r}>"
@@ -70,8 +82,21 @@ class Caller:
         self._group = group
         self._callback = callback
 
-    def hand_over(self, publication: Publication) -> None:
-        """What the callback returns from is acknowledged."""
-        self._callback(ReceivedMessage(self._host, publication, self._group))
-        if self._host.journal is not None:
-            self._host.acknowledge(publication.id)
+    def hand_over(self, publication: Publication) -> Coroutine[None, None, None] | None:
+        """What the callback returns from is acknowledged; what it returns may have to be awaited
+        for that."""
+        message = ReceivedMessage(self._host, publication, self._group)
+        result = self._callback(message)
+        if result is not None and inspect.isawaitable(result):
+            return self._await(message, result)
+        self._acknowledge(message)
+        return None
+
+    async def _await(self, message: ReceivedMessage, result: Awaitable[object]) -> None:
+        await result
+        self._acknowledge(message)
+
+    def _acknowledge(self, message: ReceivedMessage) -> None:
+        host = self._host
+        if host.journal is not None and not message.is_given_back and not host.is_over:
+            host.acknowledge(message.id)

@@ -15,7 +15,7 @@ import asyncio
 import collections
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from causalcast.core.duration import SECOND
@@ -66,6 +66,7 @@ from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import NO_GROUP, Step, count
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.runtime.storage.stored_bodies import StoredBodies
 from causalcast.trace.node_log import NodeLog
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import frame
@@ -84,10 +85,15 @@ class SteppingHost(World):
         self.links: TcpLinks
         self.outlets: Outlets  # of the links
         self.journal: Journal | None = None
+        self.bodies: StoredBodies | None = None  # in the journal
         self.trace: NodeLog | None = None
         self.wants = [False] * 32  # kinds of rows; set with the trace
         layers = self.blueprint.messages()
         # Which nodes a message of the overlay names matters where nodes have to be found.
+        # What detectors say all the time is of use to few, and would fill an idle node's trace.
+        self._beats: set[type[Message]] = set()
+        if config.trace_level != "full":
+            self._beats.update(self.blueprint.detector.messages)
         self._naming = set(self.blueprint.overlay.messages) if config.is_changing() else set()
         self.naming_layer = len(layers) if config.is_changing() else -1
         if config.is_changing():
@@ -98,7 +104,9 @@ class SteppingHost(World):
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
         self.is_over = False  # the same, for those who only look
-        self.inbox = Inbox(config.limits.inbox_bytes, self.load_body, self._inbox_is_full)
+        self.inbox = Inbox(
+            config.limits.inbox_bytes, self.load_body, self._inbox_is_full, self.beside
+        )
         self.stability = Stability()
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
@@ -129,6 +137,10 @@ class SteppingHost(World):
     def fail(self, error: BaseException, what: str) -> None:
         """A bug or a broken disk: this node stops at once, as if it had crashed."""
         raise AssertionError("a host must know how to stop")
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Let something go on beside the steps, until the node stops."""
+        raise AssertionError("a host must know what goes on beside its steps")
 
     def keep_journal_short(self, journal: Journal) -> None:
         """Compact the journal if it has grown large; called between two steps."""
@@ -285,12 +297,16 @@ class SteppingHost(World):
             for step in self.held.durable_up_to(sequence):
                 if step.sequence:
                     self._place = places[step.sequence - first]
-                    self.performed = step.sequence
                 if step.publisher is not None:
                     self._is_published(step)  # first: it is, whatever comes of the rest
                 self._happen(step.actions)
+                if step.sequence:  # only now: a restart writes the rows of all behind it
+                    self.performed = step.sequence
         except (OSError, CausalcastError) as error:
             self.fail(error, "its trace log or a socket")
+            return
+        except Exception as error:
+            self.fail(error, "a bug in what follows a durable step")
             return
         self.performed = max(self.performed, sequence)
         self.relief.set()
@@ -348,7 +364,7 @@ class SteppingHost(World):
             self._encode(message)
         if self._naming:
             self._name_strangers(effect.to, message)
-        if self.wants[SEND]:
+        if self.wants[SEND] and type(message) not in self._beats:
             if self._encoded_as is None:
                 self._encoded_as = self.codec.describe(message, len(self._encoded))
             row = self.row_about(SEND, effect.to, self._encoded_as)
@@ -422,9 +438,8 @@ class SteppingHost(World):
 
     def load_body(self, place: Place, index: int) -> bytes:
         """The body of a delivery, from the journal."""
-        assert self.journal is not None
-        entry = durable_entry.decode(self.journal.read(place))
-        return durable_entry.delivery_in(entry, index, self.me)[2]
+        assert self.bodies is not None
+        return self.bodies.load(place, index)
 
     def hold(self, node: NodeId, effect: Hold) -> None:
         if self.wants[HOLD]:

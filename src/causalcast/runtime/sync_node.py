@@ -87,19 +87,21 @@ class _Taking:
     def __init__(self) -> None:
         self.over = threading.Event()
         self.message: ReceivedMessage | None = None
+        self.is_answered = False
         self.error: CausalcastError | None = None
         self._lock = threading.Lock()
         self._nobody_waits = False
 
-    async def take(self, group: Group) -> None:
+    async def take(self, group: Group, timeout: float | None) -> None:
         """In the loop: get the next message, and put it back if nobody waits any more."""
         try:
-            message = await anext(group)
+            message = await group.receive(timeout)
         except CausalcastError as error:
             self.error = error
             return
         with self._lock:
-            if self._nobody_waits:
+            self.is_answered = True
+            if self._nobody_waits and message is not None:
                 message.give_back()
             else:
                 self.message = message
@@ -140,25 +142,24 @@ class SyncGroup:
         return SyncReceipt(self._node, self._node.run(self._group.publish(body)))
 
     def receive(self, timeout: float | None = None) -> SyncMessage | None:
-        """The next message; None if none has come after `timeout` seconds."""
+        """The next message; None if none has come after `timeout` seconds.
+
+        With a timeout of 0 that is what waits already, or None.
+        """
         taking = _Taking()
-        task = self._node.start(taking.take(self._group))
+        task = self._node.start(taking.take(self._group, timeout))
         task.add_done_callback(lambda _: taking.over.set())  # also if it never began
         try:
-            came = taking.over.wait(timeout)
+            taking.over.wait()
         except BaseException:  # an interrupt
             late = taking.give_up()
             task.cancel()
             if late is not None:
                 self._node.call(late.give_back)
             raise
-        if not came:
-            late = taking.give_up()
-            task.cancel()
-            return None if late is None else SyncMessage(self._node, late)
-        if taking.message is None:
+        if not taking.is_answered:
             raise taking.error or NodeError("the node was stopped")
-        return SyncMessage(self._node, taking.message)
+        return None if taking.message is None else SyncMessage(self._node, taking.message)
 
     def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
         """One message after the other, until none has come for `timeout` seconds."""

@@ -344,6 +344,7 @@ class LinkedWorld(LivingWorld):
         del dialler.dialling[other]
         dialler.add_channel(other, channel)
         channel.back.known = True
+        self._refresh_channel(channel)  # it may have been cut, or slowed down, since it was made
         self._refresh_channel(channel.back)
         self._link_up(dialler, other, channel.link, True)
         early, channel.back.early = channel.back.early, []
@@ -414,7 +415,8 @@ class LinkedWorld(LivingWorld):
                 arrival.channel = nowhere
 
     def _announce_loss(self, a: NodeId, b: NodeId) -> None:
-        channel = self.nodes[a].channels.get(b)
+        """Both ends of a link hear that it broke; whoever answered a dial is an end already."""
+        channel = self.nodes[a].channels.get(b) or self.nodes[b].channels.get(a)
         if channel is not None:
             # What was lost on it leaves a gap, so it must carry nothing more, healed or not.
             for one in (channel, channel.back):
@@ -422,10 +424,6 @@ class LinkedWorld(LivingWorld):
                 one.refresh()
             self._announce_to(self.nodes[a], b, channel.link, "broken")
             self._announce_to(self.nodes[b], a, channel.link, "broken")
-            # Both ends will hear that it broke: a cut that heals sooner does not mend it.
-            for broken in (channel, channel.back):
-                broken.current = False
-                broken.refresh()
 
     def _announce_to(self, node: SimNode, peer: NodeId, link: LinkId, reason: str) -> None:
         def heard() -> None:
@@ -454,7 +452,9 @@ class LinkedWorld(LivingWorld):
         channel.refresh()
 
     def _linked_pairs(self) -> list[tuple[NodeId, NodeId]]:
-        return [(node.me, peer) for node in self.nodes for peer in node.channels if node.me < peer]
+        """Every two nodes with a link, though only one of them may know it yet."""
+        linked = (pair(node.me, peer) for node in self.nodes for peer in node.channels)
+        return list(dict.fromkeys(linked))
 
 
 def pair(a: NodeId, b: NodeId) -> tuple[NodeId, NodeId]:

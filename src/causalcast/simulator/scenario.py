@@ -323,9 +323,21 @@ class Scenario:
     def _step(self, table: Table, text: Any) -> Step:
         try:
             # Nodes that come back as somebody new have ids above those of the graph.
-            return parse(str(text), 2 * self.nodes(), self.blueprint.groups.names)
+            step = parse(str(text), 2 * self.nodes(), self.blueprint.groups.names)
         except ValueError as error:
             raise table.wrong("steps", text, str(error)) from None
+        objection = self.objection_to_step(str(step[0]))
+        if objection:
+            raise table.wrong("steps", text, f"another step, {objection}")
+        return step
+
+    def objection_to_step(self, verb: str) -> str:
+        """Why links of the kind that the protocol needs do not do this; empty if they may."""
+        links = self.blueprint.links_needed()
+        if (verb == "lose" and links != "any") or (verb == "double" and links == "fifo"):
+            kind = "FIFO" if verb == "double" else "reliable"
+            return f"{self.blueprint.protocol.name} needs {kind} links"
+        return ""
 
     def _group(self, table: Table, name: str) -> GroupId | None:
         if name == "random":
@@ -346,7 +358,7 @@ class Scenario:
         if kind == "partition":
             fault.sides = self._sides(table)
         if kind in ("cut", "partition"):
-            fault.loud = table.flag("loud", False)
+            fault.loud = self.loudness(table.flag("loud") if table.has("loud") else None)
         if kind == "delay":
             fault.extra_us = round(table.number("extra_ms", least=0) * MS)
         if kind in ("crash", "hang"):
@@ -369,6 +381,18 @@ class Scenario:
             fault.group = self._group(table, table.text("group"))
         table.finish()
         return fault
+
+    def loudness(self, asked: bool | None) -> bool:
+        """Whether both ends hear of a cut: reliable links lose nothing without a word."""
+        reliable = self.blueprint.links_needed() != "any"
+        if asked is None:
+            return reliable
+        if reliable and not asked:
+            name = self.blueprint.protocol.name
+            raise ConfigError(
+                f"{self.where}: fault.loud = false: expected true, {name} needs reliable links"
+            )
+        return asked
 
     def _crash_details(self, table: Table, fault: Fault) -> None:
         if table.has("keep"):
@@ -418,6 +442,11 @@ class Scenario:
             raise ConfigError(
                 f"{self.where}: network.loss = {self.network.loss:g}: expected 0, "
                 f"{name} needs reliable links"
+            )
+        if links == "fifo" and self.network.duplication > 0:
+            raise ConfigError(
+                f"{self.where}: network.duplication = {self.network.duplication:g}: expected 0, "
+                f"{name} needs FIFO links"
             )
         if not self.blueprint.overlay.static and not self.network.fifo:
             overlay = self.blueprint.overlay.name

@@ -118,6 +118,10 @@ class Explorer:
                 f"{scenario.where}: a reduced search knows publications, arrivals on FIFO links "
                 "and cuts; anything else needs the full search"
             )
+        for verb, limit in SPENDS.items():
+            objection = scenario.objection_to_step(verb)
+            if objection and getattr(limits, limit):
+                raise ConfigError(f"{scenario.where}: {limit}: expected 0, {objection}")
         if not is_interpreted():
             raise ConfigError(
                 "explore copies the memory of nodes, which compiled code does not show: leave the "

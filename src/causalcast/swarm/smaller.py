@@ -114,7 +114,7 @@ def simpler_details(data: Data) -> Iterator[Data]:
 def _simpler_entry(entry: Data) -> Iterator[Data]:
     if entry.get("payload_bytes", 0) > 0:
         yield {**entry, "payload_bytes": 0}
-    for key in ("keep", "after_effects", "loud"):
+    for key in ("keep", "after_effects"):  # a cut stays as loud as it was: that is its kind
         if entry.get(key):
             yield {**entry, key: type(entry[key])(0)}
     at = entry["at_ms"]

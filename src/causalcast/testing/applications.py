@@ -45,6 +45,7 @@ class Inbox:
         self.kept: dict[MessageId, Publication] = {}  # in the order of delivery
         self.queues: dict[GroupId, collections.deque[Publication]] = {}
         self.news = asyncio.Event()
+        self.readers: dict[GroupId, asyncio.Task[Any]] = {}  # who wait for something of a group
         self.redelivered = 0
         self._fresh: list[tuple[int, Publication]] = []  # acknowledged: when, what
 
@@ -77,6 +78,7 @@ class Inbox:
         for publication in again.values():
             self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news = asyncio.Event()
+        self.readers = {}
 
 
 class VirtualReceipt:
@@ -119,15 +121,39 @@ class VirtualGroup:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        inbox = self._node.inbox
-        while True:
-            self._node.check_alive()
-            queue = inbox.queues.get(self._group)
-            if queue:
-                # It asks its host for no more than `acknowledge` and `inbox.give_back`.
-                return ReceivedMessage(cast(Host, self._node), queue.popleft(), self.name)
-            inbox.news.clear()
-            await inbox.news.wait()
+        inbox, me = self._node.inbox, asyncio.current_task()
+        assert me is not None
+        while (message := self._take()) is None:
+            inbox.readers[self._group] = me
+            try:
+                inbox.news.clear()
+                await inbox.news.wait()
+            finally:
+                if inbox.readers.get(self._group) is me:
+                    del inbox.readers[self._group]
+        return message
+
+    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """The next message; None if none has come after `timeout` virtual seconds."""
+        message = self._take()
+        if message is None and (timeout is None or timeout > 0):
+            try:
+                async with asyncio.timeout(timeout):
+                    message = await anext(self)
+            except TimeoutError:
+                return None
+        return message
+
+    def _take(self) -> ReceivedMessage | None:
+        self._node.check_alive()
+        queue = self._node.inbox.queues.get(self._group)
+        if queue:
+            # It asks its host for no more than `acknowledge` and `inbox.give_back`.
+            return ReceivedMessage(cast(Host, self._node), queue.popleft(), self.name)
+        reader = self._node.inbox.readers.get(self._group)
+        if reader is not None and not reader.done() and not reader.cancelling():
+            raise NodeError(f"{self.name!r} is read already")
+        return None
 
 
 class VirtualNode:

@@ -96,7 +96,8 @@ class Cluster:
     def publish(self, node: int, body: bytes, group: str | None = None) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
         target = GroupId(0) if group is None else self._groups.id_of(group)
-        assert self._world.publish(NodeId(node), target, body), f"node {node} is down"
+        if not self._world.publish(NodeId(node), target, body):
+            raise AssertionError(f"node {node} is down")
         number = self._world.nodes[node].published
         self._published[node, number] = target  # a crash may take it back; the number comes again
         return message_id(NodeId(node), number)
@@ -147,13 +148,18 @@ class Cluster:
         """Bring a node back with what it had persisted."""
         self._world.recover(NodeId(node))
 
-    def cut(self, a: int, b: int, loud: bool = False) -> None:
-        """Let nothing pass between two nodes; loudly, both hear of the lost link."""
-        self._world.cut(NodeId(a), NodeId(b), loud)
+    def cut(self, a: int, b: int, loud: bool | None = None) -> None:
+        """Let nothing pass between two nodes; loudly, both hear of the lost link.
 
-    def partition(self, *sides: Sequence[int]) -> None:
-        """Let nothing pass between these sides."""
-        self._world.partition([[NodeId(node) for node in side] for side in sides], False)
+        It is silent unless told, except where the protocol needs reliable links: there a silent
+        cut is refused.
+        """
+        self._world.cut(NodeId(a), NodeId(b), self._run.scenario.loudness(loud))
+
+    def partition(self, *sides: Sequence[int], loud: bool | None = None) -> None:
+        """Let nothing pass between these sides; loud or silent as a cut."""
+        named = [[NodeId(node) for node in side] for side in sides]
+        self._world.partition(named, self._run.scenario.loudness(loud))
 
     def heal(self) -> None:
         """End every cut and partition."""
@@ -177,12 +183,14 @@ class Cluster:
 
     def declare_gone(self, node: int, by: int) -> None:
         """Tell node `by` that another one, which is down, never comes back."""
-        assert self._world.declare_gone(NodeId(by), NodeId(node)), "it objects"
+        if not self._world.declare_gone(NodeId(by), NodeId(node)):
+            raise AssertionError("it objects")
 
     def order(self, node: int, words: str) -> None:
         """Order something at a node, in the protocol's own words."""
         objection = self._world.nodes[node].stack.multicast.objection_to(words)
-        assert self._world.order(NodeId(node), words), objection or "it is down"
+        if not self._world.order(NodeId(node), words):
+            raise AssertionError(objection or "it is down")
 
     def join(self, node: int, group: str) -> None:
         """Make a node a member of a group."""
@@ -210,8 +218,10 @@ class Cluster:
         promised = self.protocol.guarantees
         names = [WEAKER_FORMS.get(guarantee, guarantee) for guarantee in promised]
         broken = [violation for name in names for violation in found.violations[name]]
-        assert not broken, f"{len(broken)} violations; first: {broken[0]}"
-        assert not found.pending, f"not decided: {', '.join(sorted(found.pending))}"
+        if broken:
+            raise AssertionError(f"{len(broken)} violations; first: {broken[0]}")
+        if found.pending:
+            raise AssertionError(f"not decided: {', '.join(sorted(found.pending))}")
 
     def _on_delivery(self, node: NodeId, publication: Publication) -> None:
         while node >= len(self._deliveries):  # a reborn node has a new id

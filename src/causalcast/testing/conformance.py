@@ -42,14 +42,14 @@ class Conformance:
     def check_spec(self) -> None:
         """The SPEC speaks of things that exist."""
         spec = self.spec
-        assert spec.summary, "a SPEC needs a summary: one line for people"
+        _require(bool(spec.summary), "a SPEC needs a summary: one line for people")
         for guarantee in spec.guarantees:
             known = guarantee in GUARANTEES or guarantee in WEAKER_FORMS
-            assert known, f"{guarantee!r} is no guarantee; there are {', '.join(GUARANTEES)}"
+            _require(known, f"{guarantee!r} is no guarantee; there are {', '.join(GUARANTEES)}")
         names = [option.name for option in spec.options]
-        assert len(set(names)) == len(names), "two options have the same name"
+        _require(len(set(names)) == len(names), "two options have the same name")
         for option in spec.options:
-            assert option.meaning, f"option {option.name} needs a meaning"
+            _require(bool(option.meaning), f"option {option.name} needs a meaning")
 
     def check_messages(self) -> None:
         """Declared fields are the constructor's, and every message survives the wire."""
@@ -58,9 +58,9 @@ class Conformance:
             message = example_of(message_class, self.spec.messages)
             encoded = codec.encode(message)
             layer, decoded = codec.decode(encoded)
-            assert layer == 2
-            assert repr(decoded) == repr(message), f"{message!r} became {decoded!r}"
-            assert codec.encode(decoded) == encoded
+            same = layer == 2 and repr(decoded) == repr(message)
+            _require(same, f"{message!r} became {decoded!r}")
+            _require(codec.encode(decoded) == encoded, f"{message!r} has two wire forms")
             _check_refusal(codec, encoded)
 
     def check_promises(self, seeds: Iterable[int]) -> None:
@@ -82,8 +82,14 @@ class Conformance:
         for seed in seeds:
             one, other = (try_seed(self.plan, seed, "full").run for _ in range(2))
             assert one is not None and other is not None
-            assert one.header == other.header
-            assert one.events.equals(other.events), f"seed {seed} gave two different traces"
+            same = one.header == other.header and one.events.equals(other.events)
+            _require(same, f"seed {seed} gave two different traces")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    """Fail unless it holds; no assert statement, which `python -O` leaves out."""
+    if not holds:
+        raise AssertionError(otherwise)
 
 
 def example_of(message_class: type[Message], others: Iterable[type[Message]]) -> Message:

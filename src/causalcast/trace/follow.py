@@ -5,7 +5,9 @@ reader never sees half a file. While it grows, the run says `complete: false`. A
 starts again goes on where the files end.
 """
 
-from collections.abc import Sequence
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
-from causalcast.trace.gather import founders_of, memberships_of
+from causalcast.trace.gather import floor_of, founders_of, rows_above
 from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import (
+    NONE,
     SUFFIX,
     LogContent,
     NodeLogHeader,
     Row,
-    read_log,
+    first_pos_of,
+    header_of,
+    log_of,
+    pieces_of,
     read_rows_behind,
 )
 from causalcast.trace.recorder import Recorder
@@ -29,26 +35,75 @@ from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GROUPS, MEMBERS, NODES
 
 _CRASH: Final = KIND_CODE["crash"]
+_JOIN: Final = KIND_CODE["join"]
+_LEAVE: Final = KIND_CODE["leave"]
+
+
+class _Reading:
+    """How far a log was read, and what its rows say of the node."""
+
+    def __init__(self, header: NodeLogHeader, written: int) -> None:
+        self.header = header  # of the piece with which the run begins
+        self.piece = header.first_pos  # which piece is read
+        self.offset = 0  # in it
+        self.next_pos = header.first_pos  # of the row that is read next
+        self.count = 0  # rows that belong to the run
+        self.written = written  # of those, by an earlier follower
+        self.last: Row | None = None
+        self.since = dict.fromkeys(header.groups_at_first(), 0)
+        self.members: list[dict[str, int | None]] = []  # of groups that it left
+
+    def take(self, row: Row) -> bool:
+        """A further row of the run; whether it is to be written."""
+        kind, group = row[1], row[3]
+        if group != NONE and kind == _JOIN:
+            self.since[group] = self.count
+        elif group != NONE and kind == _LEAVE and group in self.since:
+            self.members.append(self._member(group, self.since.pop(group), self.count))
+        self.last = row
+        self.count += 1
+        return self.count > self.written
+
+    def has_ended(self) -> bool:
+        """Whether the node left the run, or was seen to crash."""
+        if self.last is None:
+            return False
+        return self.last[1] == _CRASH or (self.last[1] == _LEAVE and self.last[3] == NONE)
+
+    def memberships(self) -> list[dict[str, int | None]]:
+        """From where to where the node was in each group."""
+        still = [self._member(group, since, None) for group, since in self.since.items()]
+        return [*self.members, *still]
+
+    def _member(self, group: int, since: int, until: int | None) -> dict[str, int | None]:
+        return {"group": group, "node": self.header.node, "from_pos": since, "to_pos": until}
 
 
 class LogFollower:
-    """Where each log was read up to."""
+    """All logs in some folders, followed piece by piece."""
 
     def __init__(self, folders: Sequence[Path], out: Path) -> None:
         self.folders = folders
         self.out = out
         self.headers: dict[Path, NodeLogHeader] = {}
-        self.offsets: dict[Path, int] = {}
-        self.next_pos: dict[Path, int] = {}
+        self.readings: dict[Path, _Reading] = {}
         (out / "events").mkdir(parents=True, exist_ok=True)
+        self._beginning = out / ".followed.json"
+        # With which piece of each log the run begins, and which messages it leaves out.
+        self._first: dict[str, int] = {}
+        self._floor: dict[int, int] | None = None
+        if self._beginning.exists():
+            known = json.loads(self._beginning.read_text())
+            self._first = known["first"]
+            self._floor = {int(origin): number for origin, number in known["floor"].items()}
 
     def step(self) -> int:
         """Write what is new since the last step; how many rows that was."""
         self._find_logs()
         written = 0
-        for path, header in self.headers.items():
-            rows, self.offsets[path] = read_rows_behind(path, self.offsets[path])
-            written += self._write(path, header, rows)
+        for path, reading in self.readings.items():
+            while (rows := self._read_on(path, reading)) is not None:
+                written += self._write(reading, rows)
         return written
 
     def finish(self) -> None:
@@ -60,37 +115,67 @@ class LogFollower:
         if not self.headers:
             return
         self.step()
-        logs = [read_log(path) for path in self.headers]
-        ended = all(log.ended_well() or (log.rows and log.rows[-1][1] == _CRASH) for log in logs)
+        readings = self.readings.values()
+        logs = [LogContent(path, header) for path, header in self.headers.items()]
+        ended = all(reading.has_ended() for reading in readings)
         self._write_small_tables(
-            [member for log in logs for member in memberships_of(log)],
-            complete=bool(ended) and founders_of(logs) <= {log.header.node for log in logs},
+            [member for reading in readings for member in reading.memberships()],
+            complete=ended and founders_of(logs) <= {log.header.node for log in logs},
         )
 
     def _find_logs(self) -> None:
-        found = [path for folder in self.folders for path in sorted(folder.rglob(f"*{SUFFIX}"))]
-        new = [path for path in found if path not in self.headers]
-        for path in new:
-            log = read_log(path)
-            self._check_one_run(log)
-            self.headers[path] = log.header
-            self.offsets[path] = 0
-            self.next_pos[path] = self._rows_written(log.header.node)
-            if self.next_pos[path]:
-                self._skip(path, log)
-        if new:
-            self._write_small_tables()
+        found = [
+            log_of(path) for folder in self.folders for path in sorted(folder.rglob(f"*{SUFFIX}"))
+        ]
+        new = {}
+        for path in dict.fromkeys(found):
+            if path not in self.headers:
+                with contextlib.suppress(FileNotFoundError):  # a piece is being put aside
+                    new[path] = self._first_header(path)
+        if not new:
+            return
+        for path, header in new.items():
+            self._check_one_run(path, header)
+            self.headers[path] = header
+            self.readings[path] = _Reading(header, self._rows_written(header.node))
+        self._set_beginning(new)
+        self._write_small_tables()
 
-    def _check_one_run(self, log: LogContent) -> None:
-        for path, header in self.headers.items():
-            changing = header.changing or log.header.changing  # each names the founders it knows
-            groups = [list(h.groups) if changing else h.groups for h in (header, log.header)]
-            if header.cluster != log.header.cluster or groups[0] != groups[1]:
+    def _first_header(self, path: Path) -> NodeLogHeader:
+        """Of the piece with which the run begins."""
+        pieces = [*pieces_of(path), path]
+        header = header_of(pieces[0])
+        first = self._first.get(str(header.node), header.first_pos)
+        for piece in pieces:
+            if first_pos_of(piece) == first:
+                return header_of(piece)
+        raise _let_go(path, first)
+
+    def _set_beginning(self, new: Mapping[Path, NodeLogHeader]) -> None:
+        """Remember where the run begins, for followers that go on with it."""
+        floor = floor_of([LogContent(path, header) for path, header in new.items()])
+        if self._floor is None:
+            self._floor = floor
+        for origin, number in floor.items():
+            if number > self._floor.get(origin, 0):
                 raise TraceError(
-                    f"{log.path} and {path}: not of one run (cluster or groups differ)"
+                    f"{', '.join(map(str, new))}: has let go what the run has of node {origin}; "
+                    "begin a new run"
                 )
-            if header.node == log.header.node:
-                raise TraceError(f"{log.path} and {path}: two logs of node {header.node}")
+        for header in new.values():
+            self._first[str(header.node)] = header.first_pos
+        hidden = self.out / ".followed.json.new"
+        hidden.write_text(json.dumps({"first": self._first, "floor": self._floor}))
+        hidden.rename(self._beginning)
+
+    def _check_one_run(self, path: Path, new: NodeLogHeader) -> None:
+        for other, header in self.headers.items():
+            changing = header.changing or new.changing  # each names the founders it knows
+            groups = [list(h.groups) if changing else h.groups for h in (header, new)]
+            if header.cluster != new.cluster or groups[0] != groups[1]:
+                raise TraceError(f"{path} and {other}: not of one run (cluster or groups differ)")
+            if header.node == new.node:
+                raise TraceError(f"{path} and {other}: two logs of node {header.node}")
 
     def _rows_written(self, node: int) -> int:
         files = sorted((self.out / "events").glob(f"part-{node:05d}-*.parquet"))
@@ -99,27 +184,41 @@ class LogFollower:
         first = int(files[-1].stem.rpartition("-")[2])
         return first + int(pq.read_metadata(files[-1]).num_rows)
 
-    def _skip(self, path: Path, log: LogContent) -> None:
-        """Rows that an earlier follower wrote; those behind them are written now."""
-        self.offsets[path] = log.whole_bytes
-        self._write(path, log.header, log.rows[self.next_pos[path] :])
-
-    def _write(self, path: Path, header: NodeLogHeader, rows: list[Row]) -> int:
+    def _read_on(self, path: Path, reading: _Reading) -> list[Row] | None:
+        """Further rows of a log; None if there are none for now."""
+        try:
+            pieces = {first_pos_of(piece): piece for piece in [*pieces_of(path), path]}
+            piece = pieces.get(reading.piece)
+            if piece is None:
+                raise _let_go(path, reading.piece)
+            rows, reading.offset = read_rows_behind(piece, reading.offset)
+        except FileNotFoundError:
+            return None  # it is being put aside: look again with the next step
+        reading.next_pos += len(rows)
         if not rows:
+            if reading.next_pos == reading.piece or reading.next_pos not in pieces:
+                return None
+            reading.piece, reading.offset = reading.next_pos, 0
+        return rows
+
+    def _write(self, reading: _Reading, rows: list[Row]) -> int:
+        """Write those of the rows that belong to the run, and are not there yet."""
+        node, count = reading.header.node, reading.count
+        first = max(count, reading.written)
+        new = [row for row in rows_above(rows, self._floor or {}) if reading.take(row)]
+        if not new:
             return 0
         recorder = Recorder("full")
-        for row in rows:
-            recorder.add(header.node, *row)
+        for row in new:
+            recorder.add(node, *row)
         table = recorder.table()
-        first = self.next_pos[path]
-        positions = pa.array(range(first, first + len(rows)), pa.int64())
+        positions = pa.array(range(first, first + len(new)), pa.int64())
         table = table.set_column(1, table.schema.field("pos"), positions)
-        name = f"part-{header.node:05d}-{first:012d}.parquet"
+        name = f"part-{node:05d}-{first:012d}.parquet"
         hidden = self.out / "events" / f".{name}"
         write_events(hidden, table)
         hidden.rename(self.out / "events" / name)
-        self.next_pos[path] += len(rows)
-        return len(rows)
+        return len(new)
 
     def _write_small_tables(
         self, members: list[dict[str, int | None]] | None = None, complete: bool = False
@@ -158,3 +257,10 @@ class LogFollower:
         hidden = self.out / ".run.json"
         hidden.write_text(header.to_json())
         hidden.rename(self.out / "run.json")
+
+
+def _let_go(path: Path, first: int) -> TraceError:
+    return TraceError(
+        f"{path}: rows from {first} on were let go before anybody read them; give [trace] "
+        "max_bytes more room, or begin a new run"
+    )

@@ -8,9 +8,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.errors import TraceError
 from causalcast.trace.kinds import KIND_CODE
-from causalcast.trace.node_log import SUFFIX, LogContent, NodeLogHeader, read_log
+from causalcast.trace.node_log import SUFFIX, LogContent, NodeLogHeader, Row, log_of, read_log
 from causalcast.trace.recorder import NONE, Recorder
 from causalcast.trace.run_folder import Run, write_run
 from causalcast.trace.run_header import RunHeader
@@ -26,6 +27,9 @@ def gather(folders: Sequence[Path], out: Path) -> Run:
     logs = [read_log(path) for path in _find_logs(folders)]
     logs.sort(key=lambda log: log.header.node)
     _check_together(logs)
+    floor = floor_of(logs)
+    for log in logs:
+        log.rows = rows_above(log.rows, floor)
     run = _assemble(logs)
     write_run(out, run)
     return run
@@ -37,8 +41,37 @@ def _find_logs(folders: Sequence[Path]) -> list[Path]:
         inside = [folder] if folder.is_file() else sorted(folder.rglob(f"*{SUFFIX}"))
         if not inside:
             raise TraceError(f"{folder}: no node log (*{SUFFIX}) in there")
-        found.update((path.resolve(), None) for path in inside)
+        found.update((log_of(path.resolve()), None) for path in inside)
     return list(found)
+
+
+def floor_of(logs: Sequence[LogContent]) -> dict[int, int]:
+    """Up to which number of each origin rows may be missing, because logs let old pieces go.
+
+    Whatever a log says of such a message is left out of the run, at every node: what is said of the
+    others can be judged as if they were all there are.
+    """
+    floor: dict[int, int] = {}
+    for log in logs:
+        if log.header.lost:
+            raise TraceError(
+                f"{log.path}: rows of node {log.header.node} were lost before the log begins (its "
+                "trace was damaged, or taken away), so its run cannot be judged"
+            )
+        for origin, number in log.header.highest.items():
+            floor[origin] = max(number, floor.get(origin, 0))
+    return floor
+
+
+def rows_above(rows: list[Row], floor: dict[int, int]) -> list[Row]:
+    """The rows that are of no message up to `floor`."""
+    if not floor:
+        return rows
+    return [row for row in rows if row[2] == NONE or _is_above(MessageId(row[2]), floor)]
+
+
+def _is_above(message: MessageId, floor: dict[int, int]) -> bool:
+    return number_of(message) > floor.get(origin_of(message), 0)
 
 
 def _check_together(logs: list[LogContent]) -> None:
@@ -69,7 +102,7 @@ def _assemble(logs: list[LogContent]) -> Run:
         if not log.ended_well():
             recorder.add(log.header.node, log.last_us(), _CRASH)
     header = logs[0].header
-    members = [member for log in logs for member in memberships_of(log)]
+    members = [member for log in logs for member in _memberships_of(log)]
     return Run(
         _run_header(logs),
         pa.Table.from_pylist([_node_row(log.header) for log in logs], schema=NODES),
@@ -116,11 +149,10 @@ def _node_row(header: NodeLogHeader) -> dict[str, object]:
     }
 
 
-def memberships_of(log: LogContent) -> Iterator[dict[str, int | None]]:
+def _memberships_of(log: LogContent) -> Iterator[dict[str, int | None]]:
     """From where to where this node was in each group, told by its joins and leaves."""
     node = log.header.node
-    groups = list(log.header.groups.values())
-    since = {group: 0 for group, founders in enumerate(groups) if node in founders}
+    since = dict.fromkeys(log.header.groups_at_first(), 0)
     for pos, (_, kind, _, group, *_) in enumerate(log.rows):
         if kind == _JOIN and group != NONE:
             since[group] = pos

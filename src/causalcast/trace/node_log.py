@@ -1,40 +1,68 @@
-"""The trace of one real node: rows appended to a checksummed file, one write per turn.
+"""The trace of one real node: rows appended to checksummed files, one write per turn.
 
     file   = magic, frame, frame, …          frame = length (4), CRC-32 (4), msgpack
-    first frame: what was run (`NodeLogHeader`); further frames: [sequence, first pos, rows]
+    first frame: what was run, and where this piece begins (`NodeLogHeader`)
+    further frames: [sequence, first pos, rows], and now and then a mark:
+    [sequence, next pos, [], the highest number met of each origin, the groups the node is in]
 
 What was written survives the process: a write that has returned is in the kernel, so SIGKILL loses
 no row whose effects others may have seen. `sequence` is the last entry of the node's journal whose
 rows are in the log; after a crash the node appends the rows of the entries behind it.
+
+A log is written in pieces. The one that grows is `node-ID.nodelog`; when it is large enough it is
+renamed to `node-ID.POS.nodelog`, after its first row, and the next one begins. The oldest pieces go
+when all of them together are too large. A start reads the last piece, and decodes what stands
+behind its last mark, so it takes the same time however long the node has run.
+
+A log never stops its node: rows that cannot be written wait in memory, and if they become too many
+they are lost, counted and missed by whoever reads the log.
 """
 
 import os
+import re
 import struct
+import time
 import zlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.errors import TraceError
 from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
 
-MAGIC: Final = b"CCTRACE1"
+MAGIC: Final = b"CCTRACE2"
+ONE_PIECE: Final = b"CCTRACE1"  # before there were pieces and marks
 SUFFIX: Final = ".nodelog"
+DEFAULT_MAX_BYTES: Final = 256 << 20
+PIECES: Final = 8  # of a log that is as large as it may be
+LARGEST_PIECE: Final = 8 << 20  # a start reads one
+MARK_EVERY: Final = 1 << 18  # bytes; a start decodes so many
+MOST_WAITING: Final = 1 << 16  # rows that wait for a disk that takes none
+TRY_AGAIN: Final = 1.0  # seconds between attempts to write to such a disk
+READ_AGAIN: Final = 5  # times, if a log changes its pieces while it is read
+_ROWS, _MARK = 0x93, 0x95  # how the msgpack of a frame begins: an array of three, or of five
+_SCANNED: Final = 1 << 16  # bytes behind what looks torn in which intact frames are looked for
 _FRAME: Final = struct.Struct(">II")
+_PIECE: Final = re.compile(rf"(.+)\.(\d{{15}}){re.escape(SUFFIX)}")
 NONE: Final = -1  # "no value" in the integer columns, as in `recorder`
 _LEAVE: Final = KIND_CODE["leave"]
+_JOIN: Final = KIND_CODE["join"]
+_NAMES_A_MESSAGE: Final = (KIND_CODE["publish"], KIND_CODE["deliver"])
 
 # at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note
 Row = tuple[int, int, int, int, int, int, int, int, str | None]
+_Rows = tuple[int, int, list[Row]]
+_Mark = tuple[int, int, list[Row], dict[int, int], list[int]]
 
 
 @dataclass
 class NodeLogHeader:
-    """Who wrote the log, and what it took part in."""
+    """Who wrote the log, what it took part in, and what was before this piece of it."""
 
     node: int
     name: str
@@ -50,51 +78,87 @@ class NodeLogHeader:
     started_at: str
     zone: str | None = None
     changing: bool = False  # nodes come and go: of the founders it knows itself only
+    first_pos: int = 0  # of the rows of this piece
+    sequence: int = 0  # of the journal, at the end of the piece before
+    last_us: int = 0  # of the last row before
+    highest: dict[int, int] = field(default_factory=dict)  # number by origin, in rows before
+    members: list[int] | None = None  # the groups the node was in; None: those it founded
+    lost: bool = False  # there were rows before, and nobody knows which
+
+    def groups_at_first(self) -> list[int]:
+        """The groups the node was in where this piece begins."""
+        if self.members is not None:
+            return self.members
+        groups = enumerate(self.groups.values())
+        return [group for group, founders in groups if self.node in founders]
 
 
 @dataclass
 class LogContent:
-    """A log as it was found."""
+    """A log as it was found: all pieces that are there."""
 
     path: Path
-    header: NodeLogHeader
+    header: NodeLogHeader  # of the first piece
     rows: list[Row] = field(default_factory=list)
     sequence: int = 0
-    whole_bytes: int = 0  # what follows is torn
+    whole_bytes: int = 0  # of the last piece; what follows is torn
 
     def ended_well(self) -> bool:
         """Whether the node left the run in good order; leaving a group is not that."""
-        return bool(self.rows) and self.rows[-1][1] == _LEAVE and self.rows[-1][3] == NONE
+        return bool(self.rows) and _is_the_end(self.rows[-1])
 
     def last_us(self) -> int:
         """The last sign of life."""
-        if self.rows:
-            return self.rows[-1][0]
-        return int(datetime.fromisoformat(self.header.started_at).timestamp() * 1_000_000)
+        return self.rows[-1][0] if self.rows else _begin_us(self.header)
 
 
 class NodeLog:
     """Rows of this node, at one level of detail; `write` brings them to the kernel."""
 
-    def __init__(self, path: Path, header: NodeLogHeader) -> None:
-        """Begin the log at `path`, or go on with it behind its last whole frame."""
+    def __init__(
+        self,
+        path: Path,
+        header: NodeLogHeader,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        on_trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        """Begin the log at `path`, or go on with it behind its last whole frame.
+
+        `on_trouble` hears that rows cannot be written, and that they can again.
+        """
         wanted = LEVELS[header.level]
         self.wants = [kind in wanted for kind in KINDS]
-        self.sequence = 0  # of the journal: rows up to this entry are here
-        self.next_pos = 0
+        self.lost_rows = 0  # in this life
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        found = _last_end(path)
+        if found is None:
             _begin(path, header)
-        found = read_log(path)
-        _check_same_run(found.header, header, path)
-        self.sequence = found.sequence
-        self.next_pos = len(found.rows)
-        self.ended_well = found.ended_well()  # the life before this one
-        self.last_us = found.last_us()  # of that life
+            found = _End(header)
+        else:
+            _check_same_run(found.header, header, path)
+        self.sequence = found.sequence  # of the journal: rows up to this entry are here
+        self.next_pos = found.next_pos
+        self.ended_well = found.ended_well  # the life before this one
+        self.last_us = found.last_us  # of that life
+        self._highest = found.highest
+        self._members = found.members
         self._rows: list[Row] = []
         self._path = path
+        self._header = replace(header, lost=header.lost or found.header.lost)
+        self._on_trouble = on_trouble
+        self._trouble = False
+        self._try_at = 0.0
+        self._max_bytes = max_bytes
+        self._piece_bytes = min(LARGEST_PIECE, max(1, max_bytes // PIECES))
+        self._first_pos = found.header.first_pos
+        self._size = found.whole_bytes or path.stat().st_size
+        self._marked_at = self._size
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        os.ftruncate(self._fd, found.whole_bytes)
+        if found.whole_bytes:
+            os.ftruncate(self._fd, found.whole_bytes)
+        self.older_bytes = sum(piece.stat().st_size for piece in pieces_of(path))
+        if found.is_old or found.header.level != header.level:
+            self._next_piece()
 
     def add(
         self,
@@ -110,55 +174,257 @@ class NodeLog:
     ) -> None:
         """Append one row, if the level asks for its kind."""
         if self.wants[kind]:
-            self._rows.append(
-                (at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note)
-            )
+            row = (at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note)
+            self._rows.append(row)
+            _note(row, self._highest, self._members)
 
     def write(self, sequence: int) -> None:
         """Bring the rows of this turn to the kernel; they contain those of entry `sequence`."""
-        if not self._rows:
+        if not self._rows or (self._trouble and time.monotonic() < self._try_at):
+            self._let_go_of_too_many()
             return
-        rows, self._rows = self._rows, []
-        try:
-            _write_all(self._fd, _frame(msgspec.msgpack.encode((sequence, self.next_pos, rows))))
-        except OSError as error:
-            raise TraceError(f"{self._path}: cannot be written ({error.strerror})") from None
+        body = msgspec.msgpack.encode((sequence, self.next_pos, self._rows))
+        if not self._append(body):
+            self._let_go_of_too_many()
+            return
+        last = self._rows[-1]
         self.sequence = sequence
-        self.next_pos += len(rows)
+        self.next_pos += len(self._rows)
+        self.last_us = last[0]
+        self._rows = []
+        if _is_the_end(last):
+            return  # a log that ended well is recognised by its last row
+        if self._size >= self._piece_bytes:
+            self._next_piece()
+        elif self._size - self._marked_at >= MARK_EVERY:
+            self._mark()
+
+    def waits(self) -> bool:
+        """Whether rows could not be written, and wait."""
+        return self._trouble and bool(self._rows)
+
+    def disk_bytes(self) -> int:
+        """What all pieces take on disk."""
+        return self._size + self.older_bytes
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._fd)
 
+    def _append(self, body: bytes) -> bool:
+        """Write a frame; if that fails nothing of it stays, and it is tried again later."""
+        data = _frame(body)
+        try:
+            _write_all(self._fd, data)
+        except OSError as error:
+            os.ftruncate(self._fd, self._size)
+            self._failed(error)
+            return False
+        self._size += len(data)
+        if self._trouble:
+            self._trouble = False
+            self._tell(f"{self._path}: is written again; {self.lost_rows} rows were lost")
+        return True
+
+    def _failed(self, error: OSError) -> None:
+        self._try_at = time.monotonic() + TRY_AGAIN
+        if not self._trouble:
+            self._trouble = True
+            self._tell(f"{self._path}: cannot be written ({error.strerror}); the node goes on")
+
+    def _tell(self, text: str) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(text)
+
+    def _let_go_of_too_many(self) -> None:
+        if len(self._rows) > MOST_WAITING:
+            self.lost_rows += len(self._rows)
+            self.next_pos += len(self._rows)  # whoever reads the log misses them
+            self._rows = []
+
+    def _mark(self) -> None:
+        self._marked_at = self._size
+        mark: _Mark = (self.sequence, self.next_pos, [], self._highest, list(self._members))
+        self._append(msgspec.msgpack.encode(mark))
+
+    def _next_piece(self) -> None:
+        """Put the piece aside and begin the next; let the oldest go where there are too many."""
+        header = replace(
+            self._header,
+            first_pos=self.next_pos,
+            sequence=self.sequence,
+            last_us=self.last_us,
+            highest=self._highest,
+            members=list(self._members),
+        )
+        aside = _piece_path(self._path, self._first_pos)
+        try:
+            if self.next_pos > self._first_pos:
+                os.rename(self._path, aside)
+                self.older_bytes += self._size
+            _begin(self._path, header)
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        except OSError as error:  # the old one goes on: it is open still
+            if aside.exists() and not self._path.exists():
+                os.rename(aside, self._path)
+                self.older_bytes -= self._size
+            self._marked_at = self._size
+            self._piece_bytes += MARK_EVERY
+            self._failed(error)
+            return
+        os.close(self._fd)
+        self._fd = fd
+        self._first_pos = self.next_pos
+        self._size = self._marked_at = self._path.stat().st_size
+        self._let_old_pieces_go()
+
+    def _let_old_pieces_go(self) -> None:
+        for piece in pieces_of(self._path):
+            if self.disk_bytes() + self._piece_bytes <= self._max_bytes:
+                break
+            self.older_bytes -= piece.stat().st_size
+            piece.unlink()
+
+
+class _End:
+    """Where a log ends: what a node must know to go on with it."""
+
+    def __init__(self, header: NodeLogHeader, whole_bytes: int = 0, is_old: bool = False) -> None:
+        self.header = header
+        self.whole_bytes = whole_bytes
+        self.is_old = is_old
+        self.sequence = header.sequence
+        self.next_pos = header.first_pos
+        self.last_us = _begin_us(header)
+        self.ended_well = False
+        self.highest = dict(header.highest)
+        self.members = dict.fromkeys(header.groups_at_first())
+
+    def take(self, body: bytes) -> None:
+        """Go on over a frame."""
+        if body[0] == _MARK:
+            self.sequence, self.next_pos, _, self.highest, members = msgspec.msgpack.decode(
+                body, type=_Mark
+            )
+            self.members = dict.fromkeys(members)
+            return
+        self.sequence, self.next_pos, rows = msgspec.msgpack.decode(body, type=_Rows)
+        self.next_pos += len(rows)
+        for row in rows:
+            _note(row, self.highest, self.members)
+        self.look_at_last(rows)
+
+    def look_at_last(self, rows: list[Row]) -> None:
+        """See whether the node left in good order, and when it was last there."""
+        if rows:
+            self.last_us = rows[-1][0]
+            self.ended_well = _is_the_end(rows[-1])
+
+
+def pieces_of(path: Path) -> list[Path]:
+    """The pieces that were put aside of the log at `path`, in order."""
+    stem = path.name.removesuffix(SUFFIX)
+    return sorted(
+        piece
+        for piece in path.parent.glob(f"{stem}.*{SUFFIX}")
+        if (match := _PIECE.fullmatch(piece.name)) and match[1] == stem
+    )
+
+
+def count_rows(path: Path) -> int:
+    """How many rows the log at `path` has had so far; changes nothing."""
+    return _end_of(path).next_pos
+
+
+def put_aside(path: Path) -> None:
+    """Rename all pieces of a log, so that nobody takes them for one; people may look at them."""
+    for piece in [*pieces_of(path), path]:
+        if piece.exists():
+            piece.rename(piece.with_name(f"{piece.name}.aside-{time.time_ns()}"))
+
+
+def log_of(path: Path) -> Path:
+    """The log that a file is a piece of, perhaps the one that grows."""
+    match = _PIECE.fullmatch(path.name)
+    return path if match is None else path.with_name(match[1] + SUFFIX)
+
+
+def first_pos_of(path: Path) -> int:
+    """Where a piece begins, from its name or its header."""
+    match = _PIECE.fullmatch(path.name)
+    return int(match[2]) if match is not None else header_of(path).first_pos
+
+
+def header_of(path: Path) -> NodeLogHeader:
+    """The header of one piece."""
+    with path.open("rb") as file:
+        magic = file.read(len(MAGIC))
+        head = file.read(_FRAME.size)
+        length = _FRAME.unpack(head)[0] if len(head) == _FRAME.size else 0
+        body = _body_at(head + file.read(length), 0)
+    if magic not in (MAGIC, ONE_PIECE) or body is None:
+        raise TraceError(f"{path}: this is no node log")
+    return _decoded_header(path, body)
+
 
 def read_log(path: Path) -> LogContent:
     """Read a log up to a torn tail; TraceError if it is damaged before."""
+    for attempt in range(READ_AGAIN):
+        try:
+            pieces = [*pieces_of(path), path]
+            log = _read_piece(pieces[0])
+            for piece in pieces[1:]:
+                further = _read_piece(piece)
+                if further.header.first_pos != log.header.first_pos + len(log.rows):
+                    raise _missing(path, log, further.header.first_pos)
+                log.rows += further.rows
+                log.sequence, log.whole_bytes = further.sequence, further.whole_bytes
+        except (FileNotFoundError, TraceError) as error:  # a piece may have been put aside
+            if attempt + 1 < READ_AGAIN and pieces != [*pieces_of(path), path]:
+                continue
+            if isinstance(error, TraceError):
+                raise
+            raise TraceError(f"{path}: cannot be read ({error.strerror})") from None
+        log.path = path
+        return log
+    raise TraceError(f"{path}: changes too fast to be read")
+
+
+def _read_piece(path: Path) -> LogContent:
     try:
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror})") from None
-    if not content.startswith(MAGIC):
+    if not content.startswith((MAGIC, ONE_PIECE)):
         raise TraceError(f"{path}: this is no node log")
     frames = _frames(path, content)
     end, first = next(frames, (0, b""))
-    try:
-        log = LogContent(path, msgspec.msgpack.decode(first, type=NodeLogHeader), whole_bytes=end)
-        for frame_end, body in frames:
-            log.sequence, first_pos, rows = msgspec.msgpack.decode(
-                body, type=tuple[int, int, list[Row]]
-            )
-            if first_pos != len(log.rows):
-                raise TraceError(f"{path}: rows {len(log.rows)} to {first_pos} are missing")
-            log.rows.extend(rows)
-            log.whole_bytes = frame_end
-    except msgspec.DecodeError as error:
-        raise TraceError(f"{path}: not a log of this version ({error})") from None
+    log = LogContent(path, _decoded_header(path, first), whole_bytes=end)
+    log.sequence = log.header.sequence
+    for frame_end, body in frames:
+        log.whole_bytes = frame_end
+        if body[0] == _MARK:
+            continue
+        log.sequence, first_pos, rows = _decoded_rows(path, body)
+        if first_pos != log.header.first_pos + len(log.rows):
+            raise _missing(path, log, first_pos)
+        log.rows.extend(rows)
     return log
 
 
+def _missing(path: Path, log: LogContent, first_pos: int) -> TraceError:
+    there = log.header.first_pos + len(log.rows)
+    return TraceError(
+        f"{path}: rows {there} to {first_pos} are missing (the node could not write them, or a "
+        "piece was taken away)"
+    )
+
+
 def read_rows_behind(path: Path, offset: int) -> tuple[list[Row], int]:
-    """The rows of whole frames behind byte `offset` of a log that is being written, and where they
-    end; 0 stands for the end of the header."""
+    """The rows of whole frames behind byte `offset` of a piece that is being written, and where
+    they end; 0 stands for the end of the header."""
     with path.open("rb") as file:
         file.seek(offset or len(MAGIC))
         content = file.read()
@@ -170,12 +436,94 @@ def read_rows_behind(path: Path, offset: int) -> tuple[list[Row], int]:
         at = _FRAME.size + len(header)
     rows: list[Row] = []
     while (body := _body_at(content, at)) is not None:
-        try:
-            rows += msgspec.msgpack.decode(body, type=tuple[int, int, list[Row]])[2]
-        except msgspec.DecodeError as error:
-            raise TraceError(f"{path}: not a log of this version ({error})") from None
+        if body[0] != _MARK:
+            rows += _decoded_rows(path, body)[2]
         at += _FRAME.size + len(body)
     return rows, (offset or len(MAGIC)) + at
+
+
+def _last_end(path: Path) -> _End | None:
+    """Where the log at `path` ends; None if there is none. Decodes only what is near its end."""
+    pieces = pieces_of(path)
+    if not path.exists():
+        if not pieces:
+            return None
+        os.rename(pieces[-1], path)  # a crash came before the next piece began
+    return _end_of(path)
+
+
+def _end_of(path: Path) -> _End:
+    content = path.read_bytes()
+    if not content.startswith((MAGIC, ONE_PIECE)):
+        raise TraceError(f"{path}: this is no node log")
+    bodies: list[tuple[int, int]] = []  # where they begin and end
+    at = len(MAGIC)
+    while (body := _body_at(content, at)) is not None:
+        bodies.append((at + _FRAME.size, at + _FRAME.size + len(body)))
+        at = bodies[-1][1]
+    if not bodies or _is_intact_behind(content, at):
+        raise TraceError(f"{path}: damaged at byte {at}")
+    header = _decoded_header(path, content[slice(*bodies[0])])
+    end = _End(header, at, not content.startswith(MAGIC))
+    marked = max(
+        (i for i, (start, _) in enumerate(bodies) if i and content[start] == _MARK), default=1
+    )
+    try:
+        for start, stop in bodies[marked:]:
+            end.take(content[start:stop])
+        if marked > 1 and marked == len(bodies) - 1:  # nothing behind the mark
+            end.look_at_last(_decoded_rows(path, content[slice(*bodies[marked - 1])])[2])
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path}: not a log of this version ({error})") from None
+    return end
+
+
+def _is_intact_behind(content: bytes, at: int) -> bool:
+    """Whether frames follow what cannot be read: then it is not torn, but damaged."""
+    last = min(at + _SCANNED, len(content) - _FRAME.size)
+    return any(_body_at(content, later) is not None for later in range(at + 1, last))
+
+
+def _note(row: Row, highest: dict[int, int], members: dict[int, None]) -> None:
+    """Remember what a row says of messages and groups; the piece it is in may be let go."""
+    kind, message, group = row[1], row[2], row[3]
+    if kind in _NAMES_A_MESSAGE:
+        origin, number = origin_of(MessageId(message)), number_of(MessageId(message))
+        if number > highest.get(origin, 0):
+            highest[origin] = number
+    elif group != NONE:
+        if kind == _JOIN:
+            members[group] = None
+        elif kind == _LEAVE:
+            members.pop(group, None)
+
+
+def _is_the_end(row: Row) -> bool:
+    return row[1] == _LEAVE and row[3] == NONE
+
+
+def _begin_us(header: NodeLogHeader) -> int:
+    started = int(datetime.fromisoformat(header.started_at).timestamp() * 1_000_000)
+    return header.last_us or started
+
+
+def _piece_path(path: Path, first_pos: int) -> Path:
+    return path.with_name(f"{path.name.removesuffix(SUFFIX)}.{first_pos:015d}{SUFFIX}")
+
+
+def _decoded_header(path: Path, body: bytes) -> NodeLogHeader:
+    try:
+        return msgspec.msgpack.decode(body, type=NodeLogHeader)
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path}: not a log of this version ({error})") from None
+
+
+def _decoded_rows(path: Path, body: bytes) -> _Rows:
+    try:
+        rows: _Rows = msgspec.msgpack.decode(body, type=_Rows)
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path}: not a log of this version ({error})") from None
+    return rows
 
 
 def _begin(path: Path, header: NodeLogHeader) -> None:
@@ -186,7 +534,7 @@ def _begin(path: Path, header: NodeLogHeader) -> None:
 
 
 def _check_same_run(before: NodeLogHeader, now: NodeLogHeader, path: Path) -> None:
-    for fact in ("node", "cluster", "protocol", "groups", "level"):
+    for fact in ("node", "cluster", "protocol", "groups"):
         was, wanted = getattr(before, fact), getattr(now, fact)
         if was != wanted:
             raise TraceError(
@@ -209,7 +557,7 @@ def _frames(path: Path, content: bytes) -> Iterator[tuple[int, bytes]]:
     while at < len(content):
         body = _body_at(content, at)
         if body is None:
-            if any(_body_at(content, later) for later in range(at + 1, len(content) - 8)):
+            if _is_intact_behind(content, at):
                 raise TraceError(f"{path}: damaged at byte {at}")
             return
         at += _FRAME.size + len(body)

@@ -189,7 +189,8 @@ def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
     if not path.is_file():
         raise TraceError(f"{path.parent}: {path.name} is missing")
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # `read_table` would load pandas first
+            table = file.read()
     except (pa.ArrowException, OSError) as error:
         first_line = str(error).splitlines()[0]
         raise TraceError(f"{path}: unreadable or truncated ({first_line})") from None

@@ -25,7 +25,7 @@ from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 from causalcast.wire.runs import Arrived, publications_of
 
-WIRE_VERSION: Final = 3
+WIRE_VERSION: Final = 4
 DEFAULT_MAX_BODY: Final = 1 << 20
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
@@ -190,7 +190,9 @@ class Codec:
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
         self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
-        shape = ", ".join(f"{name}: {kind}" for name, kind in message_class.wire.fields.items())
+        shape = ", ".join(
+            f"{name}: {_spelled(kind)}" for name, kind in message_class.wire.fields.items()
+        )
         self._names.append(f"{layer} {message_class.wire.name}({shape})")
 
     def _add_run(
@@ -298,6 +300,14 @@ class _Field:
                 self.nodes = f"[m.{name}]"
             elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
                 self.nodes = f"m.{name}"
+
+
+def _spelled(kind: Any) -> str:
+    """A declared type in words that are the same in every build: compiled code names no modules."""
+    if get_origin(kind) is not None:
+        inner = ", ".join(_spelled(one) for one in get_args(kind))
+        return f"{get_origin(kind).__name__}[{inner}]"
+    return getattr(kind, "__name__", str(kind))
 
 
 def _union(structs: list[type]) -> Any:

@@ -3,6 +3,10 @@
 Messages that leave together share a frame: a msgpack array of them with a head of five bytes, which
 no message begins with. So the other end takes them apart in one pass. The length is checked before
 anything is allocated for it.
+
+A message that is longer than a frame may be travels in pieces: the first bit of the length says
+that the next frame has more of the same message. What grows with a node's state may so be sent as
+it is, up to `LONGEST_MESSAGE`.
 """
 
 import struct
@@ -16,19 +20,30 @@ MANY: Final = 0xDD  # the first byte of a frame of several messages
 _MANY_HEAD: Final = struct.Struct(">BI")
 # Beyond it a further frame begins: what a few bytes unfold to in memory is many times their size.
 MOST_TOGETHER: Final = 1 << 16
+MORE: Final = 1 << 31  # in a length: the message goes on in the next frame
+PIECE: Final = 1 << 18  # bytes of a message that travels in pieces, in one frame
+LONGEST_MESSAGE: Final = 64 << 20  # in pieces; whoever gets them keeps them all until the last
 # One read takes what a busy link has ready; larger frames grow the buffer as their bytes arrive.
 _USUAL_BUFFER: Final = 1 << 18
 
 
-def frame(body: bytes) -> bytes:
-    """The bytes that carry `body` on a stream."""
-    return _LENGTH.pack(len(body)) + body
+def frame(body: bytes, limit: int = LONGEST_MESSAGE) -> bytes:
+    """The bytes that carry `body` on a stream whose frames have at most `limit` bytes."""
+    if len(body) <= limit:
+        return _LENGTH.pack(len(body)) + body
+    size = min(PIECE, limit)
+    parts: list[bytes] = []
+    for start in range(0, len(body), size):
+        piece = body[start : start + size]
+        more = MORE if start + size < len(body) else 0
+        parts += (_LENGTH.pack(more | len(piece)), piece)
+    return b"".join(parts)
 
 
-def frame_all(bodies: list[bytes]) -> bytes:
+def frame_all(bodies: list[bytes], limit: int = LONGEST_MESSAGE) -> bytes:
     """The bytes that carry messages together, in order, in as few frames as there may be."""
     if len(bodies) == 1:
-        return frame(bodies[0])
+        return frame(bodies[0], limit)
     size = sum(map(len, bodies)) + _MANY_HEAD.size
     if size <= MOST_TOGETHER:
         return b"".join((_LENGTH.pack(size), _MANY_HEAD.pack(MANY, len(bodies)), *bodies))
@@ -37,12 +52,12 @@ def frame_all(bodies: list[bytes]) -> bytes:
     size = _MANY_HEAD.size
     for body in bodies:
         if together and size + len(body) > MOST_TOGETHER:
-            parts.append(frame_all(together))
+            parts.append(frame_all(together, limit))
             together, size = [], _MANY_HEAD.size
         together.append(body)
         size += len(body)
     if together:
-        parts.append(frame_all(together) if len(together) > 1 else frame(together[0]))
+        parts.append(frame_all(together, limit))
     return b"".join(parts)
 
 
@@ -51,6 +66,9 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit  # of one frame's body
+        self.longest = limit  # of a message in pieces
+        self._pieces: list[bytes] = []  # of a message whose end has not come
+        self._pieces_bytes = 0
         self._buffer = bytearray(min(_USUAL_BUFFER, limit + LENGTH_BYTES))
         self._view = memoryview(self._buffer)
         self._start = 0  # of what was not cut into frames yet
@@ -80,13 +98,20 @@ class FrameReader:
         frames: list[memoryview] = []
         while end - start >= LENGTH_BYTES and len(frames) < at_most:
             (length,) = _LENGTH.unpack_from(view, start)
+            more = length & MORE
+            length &= MORE - 1
             if length > self.limit:
                 raise WireError(f"a frame of {length} bytes; at most {self.limit} are accepted")
             stop = start + LENGTH_BYTES + length
             if stop > end:
                 break
-            frames.append(view[start + LENGTH_BYTES : stop])
+            body = view[start + LENGTH_BYTES : stop]
             start = stop
+            if not more and not self._pieces:
+                frames.append(body)
+            elif self._add_piece(body) and not more:
+                frames.append(memoryview(b"".join(self._pieces)))
+                self._pieces, self._pieces_bytes = [], 0
         self._start = start
         return frames
 
@@ -103,8 +128,19 @@ class FrameReader:
         return frames
 
     def pending(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return self._end - self._start
+        """Bytes of a message that is not whole yet."""
+        return self._end - self._start + self._pieces_bytes
+
+    def _add_piece(self, body: memoryview) -> bool:
+        """Keep a piece; raises WireError where the message would be too long, or has no end."""
+        self._pieces_bytes += len(body)
+        if self._pieces_bytes > self.longest or not len(body):
+            raise WireError(
+                f"a message of {self._pieces_bytes} bytes in pieces; at most {self.longest} are "
+                "accepted, and no empty ones"
+            )
+        self._pieces.append(bytes(body))
+        return True
 
     def _move_to(self, buffer: bytearray, rest: int) -> None:
         buffer[:rest] = self._buffer[self._start : self._end]

@@ -1,19 +1,24 @@
 """The first frame on a link, each way: who speaks, and whether both speak the same language.
 
 What must be equal is compared by a digest, and fact by fact where the digests differ, so that both
-ends can log what to mend.
+ends can log what to mend. A long fact, such as the graph of many nodes, is told by a digest of its
+own: a greeting has few bytes, however many nodes there are. Whoever only asks gets facts in full.
 """
 
+import hashlib
 from typing import Annotated, Final
 
 import msgspec
 
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import WireError
+from causalcast.runtime.lives import Known, Life
 from causalcast.wire.codec import WIRE_VERSION
 
 MAGIC: Final = b"CAUSALC1"
-LIMIT: Final = 1 << 16  # bytes of a greeting
+LIMIT: Final = 1 << 16  # bytes of a greeting from somebody who dials
+ANSWER_LIMIT: Final = 8 << 20  # bytes of the answer to somebody who only asks
+LONG_FACT: Final = 512  # characters
 ANYBODY: Final = -1  # a caller who only wants to know who is there
 
 
@@ -32,6 +37,8 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True):
     refusal: str = ""  # in an answer: why there is no link
     revoked: bytes = b""  # the list of revocations that the speaker believes, over TLS
     certificate: bytes = b""  # with a token: a request for a certificate; its answer
+    life: Life = Life()  # who it is beside its id
+    known: Known | None = None  # what it knows of the one it speaks with
 
     def encode(self) -> bytes:
         """The body of the frame."""
@@ -58,18 +65,37 @@ def differences(mine: Greeting, theirs: Greeting) -> list[str]:
     if mine.node == theirs.node:
         found.append(f"both are node {mine.node}")
     if mine.digest != theirs.digest:
-        names = sorted({*mine.facts, *theirs.facts})
+        ours, others = in_short(mine.facts), in_short(theirs.facts)
         unequal = [
-            f"{name} {mine.facts.get(name)} here, {theirs.facts.get(name)} there"
-            for name in names
-            if mine.facts.get(name) != theirs.facts.get(name)
+            f"{name} {ours.get(name)} here, {others.get(name)} there"
+            for name in sorted({*ours, *others})
+            if ours.get(name) != others.get(name)
         ]
         found.extend(unequal or ["the messages of the protocol (another version of its file?)"])
     return found
 
 
+def in_short(facts: dict[str, str]) -> dict[str, str]:
+    """The same facts, long ones by a digest."""
+    return {name: _in_short(fact) for name, fact in facts.items()}
+
+
+def _in_short(fact: str) -> str:
+    if len(fact) <= LONG_FACT:
+        return fact
+    name = hashlib.blake2b(fact.encode(), digest_size=8).hexdigest()
+    return f"#{name} ({len(fact)} characters)"
+
+
 def first_greeting(
-    cluster: str, node: int, start: int, address: str, digest: str, facts: dict[str, str]
+    cluster: str,
+    node: int,
+    start: int,
+    address: str,
+    digest: str,
+    facts: dict[str, str],
+    life: Life | None = None,
 ) -> Greeting:
     """What this node tells everybody; the link is filled in per dial."""
-    return Greeting(WIRE_VERSION, cluster, node, start, address, digest, facts, -1)
+    who = life or Life()
+    return Greeting(WIRE_VERSION, cluster, node, start, address, digest, facts, -1, life=who)

@@ -16,7 +16,14 @@ from causalcast.core.message import Message, Wire
 from causalcast.errors import NodeError, WireError
 from causalcast.runtime.links.address_book import Address, AddressBook
 from causalcast.runtime.links.carrier import Carrier
-from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.links.greeting import (
+    ANSWER_LIMIT,
+    ANYBODY,
+    Greeting,
+    differences,
+    in_short,
+    read_greeting,
+)
 from causalcast.runtime.security.identity import Passport, read_certificate
 from causalcast.runtime.security.tls import objection_to
 from causalcast.wire.framing import FrameReader, frame
@@ -91,11 +98,14 @@ class _Asking(asyncio.BufferedProtocol):
         self.theirs: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
         self.transport: asyncio.Transport | None = None
         self._mine = mine
-        self._reader = FrameReader(LIMIT)
+        self._reader = FrameReader(ANSWER_LIMIT)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.write(frame(msgspec.structs.replace(self._mine, wanted=ANYBODY).encode()))
+        asking = msgspec.structs.replace(
+            self._mine, wanted=ANYBODY, facts=in_short(self._mine.facts)
+        )
+        self.transport.write(frame(asking.encode()))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()

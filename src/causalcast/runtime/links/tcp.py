@@ -25,16 +25,29 @@ from causalcast.runtime.links.address_book import Address, AddressBook
 from causalcast.runtime.links.allowance import Allowance
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
-from causalcast.runtime.links.greeting import ANYBODY, LIMIT, Greeting, differences, read_greeting
+from causalcast.runtime.links.greeting import (
+    ANYBODY,
+    LIMIT,
+    Greeting,
+    differences,
+    in_short,
+    read_greeting,
+)
 from causalcast.runtime.links.introductions import Introduced
 from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
+from causalcast.runtime.lives import ADVICE, Known, went_back
 from causalcast.runtime.security.identity import JOIN, Passport
 from causalcast.runtime.security.tls import Tls, objection_to
-from causalcast.wire.framing import FrameReader, frame, frame_all
+from causalcast.wire.framing import LONGEST_MESSAGE, FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
 DIAL_TIMEOUT: Final = 5.0  # seconds for connecting and greeting
+# A link that is lost so soon is dialled again after a pause, which doubles each time.
+SOON: Final = 1.0
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+HEARD_EVERY: Final = 0.1  # seconds: how often the host hears that a peer is sending
 CROSSING: Final = "crossing"  # a refusal that only means: my own dial to you is under way
 CROSSING_PATIENCE: Final = 1.0  # seconds to wait for the dial that survives
 DEFAULT_SEND_BUFFER: Final = 8 << 20
@@ -52,6 +65,9 @@ class LinkEvents(Protocol):
     def link_lost(self, peer: NodeId, link: LinkId, reason: str) -> None:
         """The current link is gone, or a dial failed."""
 
+    def heard(self, peer: NodeId) -> None:
+        """Bytes came from `peer`, perhaps in the middle of a message that takes long."""
+
     def frames_came(self, link: "Connection", frames: list[memoryview]) -> None:
         """Frames came on a current link; raises WireError for one that is no message."""
 
@@ -63,6 +79,15 @@ class LinkEvents(Protocol):
 
     def revoked(self) -> None:
         """A newer list of revocations came; links to those on it are closed already."""
+
+    def known_of(self, peer: NodeId) -> Known | None:
+        """What is known of `peer` from earlier links."""
+
+    def peer_went_back(self, peer: NodeId, reason: str) -> None:
+        """The storage of `peer` is older than what is known of it; it gets no link."""
+
+    def went_back(self, peer: NodeId, reason: str) -> None:
+        """`peer` knows more of this node than this node itself; there is no link to it."""
 
     def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
         """The certificate for somebody who came with a token; raises what is said instead."""
@@ -87,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(LIMIT)
         self.outlet = Outlet(link, self.flush)
         self._frames_out: list[bytes] = []  # before the outlet's messages
+        self.current_since = 0.0
+        self._heard_at = 0.0
         self._rests = False
         self._rests_until = 0.0
         self._patience: asyncio.TimerHandle | None = None
@@ -121,11 +148,20 @@ class Connection(asyncio.BufferedProtocol):
                     self._take_greeting(body)
                 nbytes = 0
             if self.current:
+                self._is_heard()
                 frames = self._reader.filled(nbytes)
                 if frames:
                     self._links.events.frames_came(self, frames)
         except WireError as error:
             self._links.nonsense(self, error)
+
+    def _is_heard(self) -> None:
+        """Whoever sends is alive, also while what it sends is not whole, and its beats wait behind
+        that."""
+        now = self._links.loop.time()
+        if now - self._heard_at > HEARD_EVERY:
+            self._heard_at = now
+            self._links.events.heard(self.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone = True
@@ -155,7 +191,9 @@ class Connection(asyncio.BufferedProtocol):
     def _frame_messages(self) -> None:
         messages = self._links.outlets.take(self.outlet)
         if messages:
-            self._frames_out.append(frame_all(messages))
+            if max(map(len, messages)) > LONGEST_MESSAGE:
+                messages = self._links.without_too_long(self, messages)
+            self._frames_out.append(frame_all(messages, self._links.max_frame))
 
     def flush(self) -> None:
         """Hand what leaves in this turn to the socket, in one write."""
@@ -168,6 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         """The greeting is over: frames may be as long as messages are."""
         self._forget_patience()
         self._reader.limit = self._links.max_frame
+        self._reader.longest = max(LONGEST_MESSAGE, self._links.max_frame)
 
     def read_on(self) -> None:
         """Read from the socket if nothing speaks against it, else leave it to the other end."""
@@ -278,13 +317,15 @@ class TcpLinks:
         self._to_hang_up: list[Connection] = []
         self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
-        self.greeting = greeting
+        self._all_facts = greeting.facts  # for those who only ask
+        self.greeting = msgspec.structs.replace(greeting, facts=in_short(greeting.facts))
         if tls is not None:
-            self.greeting = msgspec.structs.replace(greeting, revoked=tls.revocations.der)
+            self.greeting = msgspec.structs.replace(self.greeting, revoked=tls.revocations.der)
         self._me = NodeId(greeting.node)
         self._book = book
         self._current: dict[NodeId, Connection] = {}
         self._dials: dict[NodeId, _Dial] = {}
+        self._pauses: dict[NodeId, float] = {}  # before the next dial, where links were lost soon
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
         self.carrier = carrier or TcpCarrier()
@@ -315,7 +356,10 @@ class TcpLinks:
             self.counts["send_on_lost_link"] += 1
             return False
         self.dial(to)
-        dial = self._dials[to]
+        dial = self._dials.get(to)
+        if dial is None:  # the node hangs up on everybody: nothing leaves any more
+            self.counts["send_while_closing"] += 1
+            return False
         if dial.waiting_bytes + len(data) > self.send_buffer:
             self.counts["dial_queue_full"] += 1
             return False
@@ -363,6 +407,19 @@ class TcpLinks:
         """Whose socket has not taken all that was written to it."""
         return {peer: None for peer, link in self._current.items() if link.is_busy()}
 
+    def slow_peers(self) -> list[NodeId]:
+        """Whose socket takes nothing more for now."""
+        congested = self.outlets.congested
+        return [peer for peer, link in self._current.items() if link.outlet in congested]
+
+    def cut_silent(self, peer: NodeId) -> None:
+        """End the link to somebody of whom nothing is heard, with all that waits in it."""
+        connection = self._current.get(peer)
+        if connection is not None:
+            self.counts["cut_silent"] += 1
+            connection.abort()
+            self.lost(connection, "broken")
+
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
         return self._current.get(to)
@@ -407,6 +464,8 @@ class TcpLinks:
         try:
             if address is None:
                 raise OSError("no address is known")
+            if to in self._pauses:
+                await asyncio.sleep(self._pauses[to])
             async with asyncio.timeout(DIAL_TIMEOUT):
                 context = None if self.tls is None else self.tls.client
                 await self.carrier.connect(connection, address.host, address.port, context)
@@ -425,7 +484,10 @@ class TcpLinks:
             connection.abort()
         elif connection.dialled:
             hello = msgspec.structs.replace(
-                self.greeting, link=connection.link, wanted=connection.peer
+                self.greeting,
+                link=connection.link,
+                wanted=connection.peer,
+                known=self.events.known_of(connection.peer),
             )
             connection.write(frame(hello.encode()))
             connection.flush()
@@ -446,6 +508,10 @@ class TcpLinks:
             self._dial_failed(peer, dial, imposture)
         elif greeting.refusal == CROSSING:
             connection.hang_up()
+        elif greeting.node == peer and (older := self._older_storage(greeting)):
+            log.warning("dialled node %s: %s", peer, older)
+            connection.hang_up()
+            self._dial_failed(peer, dial, older)
         elif greeting.refusal:
             self.counts["refused_greetings"] += 1
             log.warning("node %s refuses us: %s", peer, greeting.refusal)
@@ -506,7 +572,14 @@ class TcpLinks:
         self._crossed.discard(connection.peer)
         if refusal == CROSSING:
             self._crossed.add(connection.peer)
-        reply = msgspec.structs.replace(self.greeting, link=greeting.link, refusal=refusal)
+        reply = msgspec.structs.replace(
+            self.greeting,
+            link=greeting.link,
+            refusal=refusal,
+            known=self.events.known_of(NodeId(greeting.node)),
+        )
+        if greeting.wanted == ANYBODY:
+            reply = msgspec.structs.replace(reply, facts=self._all_facts)
         connection.write(frame(reply.encode()))
         connection.flush()
         if refusal:
@@ -525,7 +598,9 @@ class TcpLinks:
             self.counts["refused_tokens"] += 1
             log.warning("refusing a token: %s", error)
             refusal = str(error)
-        reply = msgspec.structs.replace(self.greeting, refusal=refusal, certificate=certificate)
+        reply = msgspec.structs.replace(
+            self.greeting, refusal=refusal, certificate=certificate, facts=self._all_facts
+        )
         connection.write(frame(reply.encode()))
         connection.hang_up()
 
@@ -545,7 +620,23 @@ class TcpLinks:
             found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
         if not found and not _is_address(greeting.address):
             found = [f"{greeting.address!r} is no address"]
-        return "; ".join(found)
+        return "; ".join(found) or self._older_storage(greeting)
+
+    def _older_storage(self, greeting: Greeting) -> str:
+        """Why there is no link, if the storage of one end is older than the other end knows."""
+        peer = NodeId(greeting.node)
+        theirs = went_back(greeting.life, self.events.known_of(peer))
+        mine = went_back(self.greeting.life, greeting.known)
+        if theirs:
+            self.counts["older_storage"] += 1
+            self.events.peer_went_back(peer, theirs)
+        if mine:
+            self.counts["own_storage_is_older"] += 1
+            self.events.went_back(peer, mine)
+        if not theirs and not mine:
+            return ""
+        who = peer if theirs else self._me
+        return f"the storage of node {who} is older than others know: {theirs or mine}; {ADVICE}"
 
     def _crosses_ours(self, peer: NodeId, greeting: Greeting) -> bool:
         """Whether a dial of ours is to survive this one. Asked twice, the peer has its way."""
@@ -580,6 +671,7 @@ class TcpLinks:
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
         connection.current = True
+        connection.current_since = self.loop.time()
         connection.outlet.link = connection.link
         self.outlets.of_peer[peer] = connection.outlet
         if not self.reads:
@@ -587,7 +679,7 @@ class TcpLinks:
         log.info("link to node %s is up", peer)
         self.events.link_up(peer, connection.link, connection.dialled)
         for data in dial.waiting if dial is not None else []:
-            connection.write(frame(data))
+            connection.write(frame(data, self.max_frame))
         if connection.current:
             self._crossed.discard(peer)
 
@@ -605,10 +697,20 @@ class TcpLinks:
         dial = self._dials.get(peer)
         if self._current.get(peer) is connection:
             self._is_no_longer_current(connection)
+            self._think_of_pause(connection)
             log.info("link to node %s %s", peer, reason)
             self.events.link_lost(peer, connection.link, reason)
         elif dial is not None and dial.connection is connection and not self._crossed_by(dial):
             self._dial_failed(peer, dial, "hung up")
+
+    def _think_of_pause(self, connection: Connection) -> None:
+        """A link that is lost as soon as it is there would be dialled and lost without end."""
+        peer = connection.peer
+        if self.loop.time() - connection.current_since > SOON:
+            self._pauses.pop(peer, None)
+        else:
+            pause = 2 * self._pauses.get(peer, FIRST_PAUSE / 2)
+            self._pauses[peer] = min(pause, LONGEST_PAUSE)
 
     def _crossed_by(self, dial: _Dial) -> bool:
         """Whether the other end only hung up because its own dial is under way."""
@@ -627,6 +729,17 @@ class TcpLinks:
         log.warning("closing the link to %s: %s", connection.where(), error)
         connection.abort()
         self.lost(connection, "broken")
+
+    def without_too_long(self, connection: Connection, messages: list[bytes]) -> list[bytes]:
+        """A message that the other end would refuse is not sent: it would end every link."""
+        self.counts["too_long"] += 1
+        log.error(
+            "a message of %d bytes for %s is not sent: at most %d can be",
+            max(map(len, messages)),
+            connection.where(),
+            LONGEST_MESSAGE,
+        )
+        return [data for data in messages if len(data) <= LONGEST_MESSAGE]
 
     def _no_handshake(self, reason: str) -> None:
         self.counts["failed_handshakes"] += 1

@@ -67,6 +67,10 @@ class UdpEndpoint:
             where = f"{listen[0]}:{listen[1]}"
             raise NodeError(f"cannot listen at {where}: {error.strerror}") from None
         self._loop.add_reader(self._receiving, self._read)
+        for peer, sender in enumerate(peers):
+            if sender != listen:  # a member is in its own list
+                self.layers[peer].watch(self._now())
+                self._set_timer(peer)
 
     def send(self, peer: int, body: bytes) -> bool:
         """Accept a message for a peer; False if its queue is full."""
@@ -74,6 +78,14 @@ class UdpEndpoint:
         accepted = self.layers[peer].send(body, self._now(), out)
         self._perform(peer, out)
         return accepted
+
+    def make_room(self, peer: int, room: bool) -> None:
+        """Whether a peer may send more; it keeps what it may not send."""
+        layer = self.layers[peer]
+        layer.room = layer.options.first_room if room else 0
+        out: Effects = []
+        layer.tell_room(self._now(), out)
+        self._perform(peer, out)
 
     def transmit(self, peer: int, datagram: Datagram) -> None:
         """Let a datagram leave, whatever the watcher thinks of it."""

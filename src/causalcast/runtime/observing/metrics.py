@@ -19,6 +19,10 @@ def exposition(status: Mapping[str, Any]) -> str:
         return {f',{label}="{name}"': value for name, value in values.items()}
 
     metric("links", "gauge", "Links that are up.", {"": len(status["links"])})
+    text = "Neighbours that the detector believes to be down."
+    metric("suspected", "gauge", text, {"": len(status["suspected"])})
+    text = "Reasons for which publishers wait now."
+    metric("publishers_wait", "gauge", text, {"": len(status["publishers_wait"])})
     expires = status.get("certificate_expires")
     if expires is not None:
         text = "When the certificate lapses, in seconds since 1970."
@@ -36,6 +40,12 @@ def exposition(status: Mapping[str, Any]) -> str:
     journal = status["journal"]
     metric("journal_bytes", "gauge", "Size of the journal.", {"": journal["bytes"]})
     metric("held_bytes", "gauge", "On its way to the journal.", {"": journal["held_bytes"]})
+    text = "Messages that are kept because a neighbour lacks them."
+    metric("kept_bytes", "gauge", text, {"": status["kept_bytes"]})
+    if status["trace"]:
+        metric("trace_bytes", "gauge", "Size of the trace.", {"": status["trace"]["bytes"]})
+        text = "Rows of the trace that could not be written."
+        metric("trace_lost_rows_total", "counter", text, {"": status["trace"]["lost_rows"]})
     lines.append("# HELP causalcast_log_fsync_seconds What writing and syncing a group took.")
     lines.append("# TYPE causalcast_log_fsync_seconds summary")
     lines.append(f"causalcast_log_fsync_seconds_sum{{{node}}} {journal['sync_seconds']}")

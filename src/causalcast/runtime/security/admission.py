@@ -16,11 +16,9 @@ from causalcast.parts.member_lists import Joined
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 
-# How far an origin's numbers may run ahead of what is known of it. Not one: copies come on many
-# links, protocols that send to members alone skip numbers, and a link that broke is caught up on
-# after newer ones were sent. But nobody uses up the numbers of an origin, or makes others keep
-# places for millions that never come.
-MOST_AHEAD: Final = 1 << 16
+# Most protocols say this of every origin: a node does not get all it publishes, so that any number
+# may come next.
+ANY_NUMBER: Final = -1
 
 
 class Admission:
@@ -33,14 +31,17 @@ class Admission:
         nodes: Sequence[NodeId] | None,
         rights: Rights,
         published: Callable[[], int],
+        furthest: Callable[[NodeId], int],
         signatures: Signatures | None,
     ) -> None:
-        """`nodes`: all there are, None where they come and go; `published`: my last number."""
+        """`nodes`: all there are, None where they come and go; `published`: my last number;
+        `furthest`: the greatest number of an origin that may come now, as the protocol says."""
         self._me = me
         self._groups = len(groups.names)
         self._nodes = None if nodes is None else frozenset(nodes)
         self._rights = rights
         self._published = published
+        self._furthest = furthest
         self._signatures = signatures
         self.looks_at_members = rights.limits_members()
         self._looks_at_publishers = rights.limits_publishers()
@@ -56,7 +57,7 @@ class Admission:
             if number > greatest and (
                 number != greatest + 1 or greatest == 0 or origin == self._me
             ):
-                self._check_new(NodeId(origin), number, greatest)
+                self._check_new(NodeId(origin), number)
             group = publication.group
             if not 0 <= group < self._groups:
                 raise Rejected("unknown_group", f"a publication to group {group}")
@@ -93,14 +94,19 @@ class Admission:
             if kind is Message:
                 self.check_members(sender, getattr(message, name))
 
-    def _check_new(self, origin: NodeId, number: int, greatest: int) -> None:
+    def _check_new(self, origin: NodeId, number: int) -> None:
         if origin == self._me:
             if number > self._published():
                 raise Rejected("as_myself", f"number {number} of mine, which I never published")
         elif self._nodes is not None and origin not in self._nodes:
             raise Rejected("unknown_origin", f"a publication of node {origin}, who is unknown")
-        elif greatest and number > greatest + MOST_AHEAD:
-            raise Rejected("number_ahead", f"number {number} of node {origin} after {greatest}")
+        else:
+            furthest = self._furthest(origin)
+            if furthest != ANY_NUMBER and number > furthest:
+                raise Rejected(
+                    "number_ahead",
+                    f"number {number} of node {origin}, and at most {furthest} can be",
+                )
 
     def _check_signature(self, signatures: Signatures, publication: Publication) -> None:
         try:

@@ -12,6 +12,7 @@ import msgspec
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.errors import ConfigError, JournalError, NodeError
+from causalcast.runtime.lives import MOST_PAST, Known
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 
@@ -36,6 +37,8 @@ class Started(msgspec.Struct, tag=0, array_like=True):
 
     count: int
     identity: Identity
+    incarnation: int  # drawn when the journal was made
+    life: int  # drawn for this start
 
 
 class Step(msgspec.Struct, tag=1, array_like=True):
@@ -77,6 +80,10 @@ class Snapshot(msgspec.Struct, tag=3, array_like=True):
     published_in: dict[int, int]
     delivered_in: dict[int, int]
     untraced: list[TraceRows]  # of steps whose rows may not be in the trace log yet
+    incarnation: int
+    lives: list[int]  # the last ones, the oldest first
+    nodes: list[int]  # of the graph; what others had by then can be brought to nobody else
+    met: dict[int, Known]  # by node
 
 
 class StillWaiting(msgspec.Struct, tag=4, array_like=True):
@@ -85,7 +92,20 @@ class StillWaiting(msgspec.Struct, tag=4, array_like=True):
     deliveries: list[StoredDelivery]
 
 
-Entry = Started | Step | Acknowledged | Snapshot | StillWaiting
+class MoreRecords(msgspec.Struct, tag=5, array_like=True):
+    """Further records of the snapshot before: what is kept may be more than an entry can hold."""
+
+    records: list[StoredRecord]
+
+
+class Met(msgspec.Struct, tag=6, array_like=True):
+    """What is known of a neighbour, from now on."""
+
+    node: int
+    known: Known
+
+
+Entry = Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Entry)
@@ -145,6 +165,11 @@ class Memory:
         self.published_in: dict[int, int] = {}
         self.delivered_in: dict[int, int] = {}
         self.rows: list[TraceRows] = []  # of every step in the journal
+        self.has_all_rows = True  # False: a snapshot stands for older ones
+        self.incarnation = 0
+        self.lives: list[int] = []  # the last ones, the oldest first
+        self.nodes: list[int] | None = None  # who was there at the last compaction
+        self.met: dict[int, Known] = {}
 
     def take_in(self, entries: Iterable[StoredEntry], founded: list[GroupId]) -> None:
         """Go through the journal; `founded` are the groups the node is in from the beginning."""
@@ -160,8 +185,14 @@ class Memory:
                     self.inbox.pop(MessageId(message), None)
             elif isinstance(entry, Started):
                 self.starts, self.identity = entry.count, entry.identity
+                self.incarnation = entry.incarnation
+                self.lives = [*self.lives, entry.life][-MOST_PAST:]
             elif isinstance(entry, Snapshot):
                 self._take_snapshot(entry)
+            elif isinstance(entry, MoreRecords):
+                self.records.extend(entry.records)
+            elif isinstance(entry, Met):
+                self.met[entry.node] = entry.known
             else:
                 self._take_deliveries(entry, stored)
 
@@ -183,6 +214,17 @@ class Memory:
                     f"{folder}: belongs to {what} {was}, this node has {wanted}; "
                     "choose another [storage] path"
                 )
+
+    def check_nodes(self, nodes: list[int], folder: Path) -> None:
+        """Raise where somebody is new in the graph and could not get what was compacted."""
+        added = [] if self.nodes is None else sorted({*nodes} - {*self.nodes})
+        if added:
+            who = ", ".join(map(str, added))
+            raise ConfigError(
+                f"{folder}: node {who} is new in cluster.peers, and this journal was compacted "
+                "before: what every node had by then was forgotten, so the newcomer would wait for "
+                "it for ever; take it out of cluster.peers, or let all nodes begin with new storage"
+            )
 
     def _take_step(self, step: Step, stored: StoredEntry) -> None:
         self.records.extend(step.records)
@@ -213,6 +255,11 @@ class Memory:
         self.published_in = snapshot.published_in
         self.delivered_in = snapshot.delivered_in
         self.rows = list(snapshot.untraced)
+        self.has_all_rows = False
+        self.incarnation = snapshot.incarnation
+        self.lives = list(snapshot.lives)
+        self.nodes = snapshot.nodes
+        self.met = dict(snapshot.met)
 
 
 def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:

@@ -12,18 +12,20 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from causalcast.errors import JournalError, NodeError
 from causalcast.runtime.storage.journal_frames import (
-    COMPACTED,
     ENTRY_HEAD,
+    FRAME_BYTES,
     MAGIC,
+    SNAPSHOT_START,
     Damage,
     Place,
     StoredEntry,
+    compacted_head,
     entry_at,
     frame,
     read_frames,
@@ -95,15 +97,17 @@ class JournalFile:
         except Damage as damage:
             raise self._damaged(damage) from None
 
-    def replace(self, entries: Sequence[bytes]) -> list[Place]:
+    def replace(self, entries: Iterable[bytes]) -> list[Place]:
         """Let `entries` stand for everything so far: compaction.
+
+        They are asked for one after the other and written in frames, so that neither memory nor
+        the length of a frame bounds what there may be of them.
 
         The new file is written beside the old one, synced and renamed, so there is a whole journal
         at any moment. Sequences go on, so that whoever counted them is not misled. Raises
         NotCompacted where there is no room for two; the old one goes on then.
         """
-        data, places = frame(self.next_sequence, entries, len(MAGIC))
-        fd = self._write_beside(COMPACTED + data)
+        fd, places, end = self._write_beside(entries)
         try:
             os.rename(self._beside, self.path)
             _sync_folder(self.path.parent)  # else a power cut may bring the old file back
@@ -112,8 +116,8 @@ class JournalFile:
             raise JournalError(f"{self.path}: cannot be compacted ({error.strerror})") from error
         os.close(self._fd)
         self._fd = fd
-        self.next_sequence += len(entries)
-        self.size = len(MAGIC) + len(data)
+        self.next_sequence += len(places)
+        self.size = end
         return places
 
     def read_replaced(self) -> None:
@@ -123,8 +127,10 @@ class JournalFile:
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._read_fd)
-        os.close(self._fd)
+        for fd in (self._read_fd, self._fd):
+            if fd >= 0:  # a number that was closed may belong to somebody else by now
+                os.close(fd)
+        self._read_fd = self._fd = -1
 
     def _open(self) -> int:
         try:
@@ -141,20 +147,27 @@ class JournalFile:
         os.fsync(self._fd)
         _sync_folder(self.path.parent)
 
-    def _write_beside(self, content: bytes) -> int:
-        """A new file, durable under its own name; its descriptor."""
+    def _write_beside(self, entries: Iterable[bytes]) -> tuple[int, list[Place], int]:
+        """A new file, durable under its own name: its descriptor, where entries are, its end."""
         fd = -1
+        places: list[Place] = []
+        at = SNAPSHOT_START
         try:
             fd = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             _lock(fd, self.path)
-            _write_all(fd, content, 0)
+            for some in _in_frames(entries):
+                data, placed = frame(self.next_sequence + len(places), some, at)
+                _write_all(fd, data, at)
+                places += placed
+                at += len(data)
+            _write_all(fd, compacted_head(at), 0)
             os.fsync(fd)
         except OSError as error:
             if fd >= 0:
                 os.close(fd)
                 self._beside.unlink()
             raise NotCompacted(str(error.strerror)) from None
-        return fd
+        return fd, places, at
 
     def _mend(self, content: bytes) -> None:
         """Read every whole frame; cut off what is torn behind the last."""
@@ -172,8 +185,8 @@ class JournalFile:
 
     def _damaged(self, damage: Damage) -> JournalError:
         return JournalError(
-            f"{self.path}: {damage}; restore the file from a copy, or start this node under a new "
-            "id with new storage"
+            f"{self.path}: {damage}; start this node under a new id with new storage (an older "
+            "copy of the file is no way back: the others know more than it does)"
         )
 
 
@@ -186,15 +199,15 @@ class _Job:
         self.places: list[Place] | None = None  # None: they could not be written
 
     def run(self, file: JournalFile) -> None:
-        data = [entry if isinstance(entry, bytes) else entry() for entry in self.entries]
+        data = (entry if isinstance(entry, bytes) else entry() for entry in self.entries)
         if self.on_replaced is None:
-            self.places = file.append(data)
+            self.places = file.append(list(data))
             return
         try:
             self.places = file.replace(data)
         except NotCompacted as error:
             log.warning("the journal is not compacted: %s; it goes on growing", error)
-            file.append([NOTHING] * len(data))  # others have the numbers behind these
+            file.append([NOTHING] * len(self.entries))  # others have the numbers behind these
 
 
 class Journal:
@@ -220,8 +233,7 @@ class Journal:
         self._durable = self._sequence  # of the last entry that is durable
         self._jobs: collections.deque[_Job] = collections.deque()
         self._running: _Job | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._drains: list[tuple[int, asyncio.Future[None]]] = []  # who waits for which entry
         self._handed_over: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
         self._worker.start()
@@ -259,7 +271,6 @@ class Journal:
         """Start a sync with all that waits, unless one is running: then it goes with the next."""
         if self._running is None and self._jobs:
             self._running = self._jobs.popleft()
-            self._idle.clear()
             self._handed_over.put(self._running)
 
     def read(self, place: Place) -> bytes:
@@ -267,9 +278,13 @@ class Journal:
         return self._file.read(place)
 
     async def drain(self) -> None:
-        """Wait until everything appended so far is durable."""
+        """Wait until everything appended so far is durable, and has happened; others may go on
+        appending."""
         self.commit()
-        await self._idle.wait()
+        if self._durable < self._sequence:
+            drained: asyncio.Future[None] = self._loop.create_future()
+            self._drains.append((self._sequence, drained))
+            await drained
 
     def close(self) -> None:
         """Stop the thread, after what it is doing, and let go of the file."""
@@ -294,19 +309,35 @@ class Journal:
     def _finish(self, job: _Job) -> None:
         self._running = None
         self.commit()  # the disk works on while we act on what is durable
-        self._durable += len(job.entries)
+        durable = self._durable + len(job.entries)
         if job.on_replaced is None:
             assert job.places is not None
-            self._on_durable(self._durable, job.places)
+            self._on_durable(durable, job.places)
         else:
             if job.places is not None:
                 self._file.read_replaced()
             job.on_replaced(job.places)
-        self._tell_idle()
+        self._durable = durable
+        waiting, self._drains = self._drains, []
+        for sequence, drained in waiting:
+            if sequence > durable:
+                self._drains.append((sequence, drained))
+            elif not drained.done():
+                drained.set_result(None)
 
-    def _tell_idle(self) -> None:
-        if self._running is None:
-            self._idle.set()
+
+def _in_frames(entries: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Entries in order, so many together as a frame may have."""
+    some: list[bytes] = []
+    size = 0
+    for entry in entries:
+        if some and size + len(entry) > FRAME_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(entry)
+        size += len(entry)
+    if some:
+        yield some
 
 
 def _lock(fd: int, path: Path) -> None:

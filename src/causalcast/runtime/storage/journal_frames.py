@@ -1,6 +1,7 @@
 """The bytes of a journal: how they are written, and what is made of them when they are read.
 
-    file   = magic, frame, frame, …
+    file   = magic, frame, frame, …, or after a compaction
+             magic, where the snapshot ends (8), CRC-32 of that (4), frame, frame, …
     frame  = head, entry, entry, …
     head   = length of the entries (4), sequence of the first (8), CRC-32 of both (4)
     entry  = length (4), CRC-32 of length and bytes (4), bytes
@@ -27,8 +28,12 @@ import msgspec
 
 from causalcast.errors import JournalError
 
-MAGIC: Final = b"CCJRNL2\n"
-COMPACTED: Final = b"CCJRNL2c"  # the first frame of this file is a snapshot
+MAGIC: Final = b"CCJRNL4\n"
+COMPACTED_BEFORE: Final = b"CCJRNL2c"  # the first frame of this file is a snapshot
+COMPACTED: Final = b"CCJRNL4c"  # the first frames of this file are a snapshot
+_SNAPSHOT_END: Final = struct.Struct(">QI")
+SNAPSHOT_START: Final = len(COMPACTED) + _SNAPSHOT_END.size
+FRAME_BYTES: Final = 64 << 20  # of a snapshot in one frame, unless an entry is larger
 SECTOR: Final = 512  # the least that a disk writes as a whole
 ENTRY_HEAD: Final = 8
 _HEAD: Final = struct.Struct(">IQI")
@@ -93,21 +98,52 @@ class Reading:
 def read_frames(content: bytes) -> Reading:
     """Everything that is durable in a journal; what is behind `end` is torn. Raises Damage."""
     magic = content[: len(MAGIC)]
-    if magic not in (MAGIC, COMPACTED):
-        pairs = zip(magic, MAGIC, strict=False)
+    if magic not in (MAGIC, COMPACTED, COMPACTED_BEFORE):
+        if magic[:6] == MAGIC[:6] and magic[6:7].isdigit() and magic[7:] in (b"\n", b"c"):
+            raise Damage(
+                f"a journal of format {magic[6:7].decode()}, and this version of causalcast reads "
+                f"format {MAGIC[6:7].decode()} (or it is damaged at byte 6)"
+            )
+        nearest = max((MAGIC, COMPACTED, COMPACTED_BEFORE), key=lambda one: _alike(one, magic))
+        pairs = zip(magic, nearest, strict=False)
         wrong = next((at for at, (is_, was) in enumerate(pairs) if is_ != was), len(magic))
         raise Damage(f"damaged at byte {wrong}: this is no journal")
     reading = Reading([], len(MAGIC))
+    snapshot_end = reading.end + 1 if magic == COMPACTED_BEFORE else 0
+    if magic == COMPACTED:
+        reading.end = SNAPSHOT_START
+        snapshot_end = _end_of_snapshot(content)
     expected = 0  # the first frame may start anywhere: compaction goes on counting
     while reading.end < len(content):
         found = _Frame(content, reading.end, expected)
         if not found.is_whole():
-            found.must_be_torn(magic == COMPACTED and not reading.entries)
+            found.must_be_torn(reading.end < snapshot_end)
             break
         reading.entries += found.entries
         expected = found.sequence + len(found.entries)
         reading.end = found.end
+    if reading.end < snapshot_end:
+        raise Damage(f"it ends at byte {len(content)}, in the snapshot")
     return reading
+
+
+def compacted_head(end: int) -> bytes:
+    """How a file begins whose snapshot ends at byte `end`."""
+    data = end.to_bytes(8, "big")
+    return COMPACTED + _SNAPSHOT_END.pack(end, zlib.crc32(data))
+
+
+def _end_of_snapshot(content: bytes) -> int:
+    if len(content) < SNAPSHOT_START:
+        raise Damage("it ends in its head")
+    end, _ = _SNAPSHOT_END.unpack_from(content, len(COMPACTED))
+    if content[:SNAPSHOT_START] != compacted_head(end):
+        raise Damage(f"damaged at byte {len(COMPACTED)}, in the head of the snapshot")
+    return int(end)
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    return sum(a == b for a, b in zip(one, other, strict=False))
 
 
 class _Frame:

@@ -34,6 +34,14 @@ def test_the_same_seed_leaves_the_same_trace(protocol: str) -> None:
     Conformance(protocol).check_determinism(range(10))
 
 
+@pytest.mark.parametrize("protocol", protocol_names())
+def test_promises_hold_on_a_few_schedules(protocol: str) -> None:
+    """The short form of the next test."""
+    found = run_campaign(Plan(protocol), seeds_with(adversary=10, random=4), PROCESSES)
+    assert not found.failures, found.failures[0]
+    assert found.fired
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", protocol_names())
 def test_promises_hold_on_hundreds_of_schedules_and_the_faults_fire(protocol: str) -> None:

@@ -22,8 +22,14 @@ SHIMS = {"causalcast": "-m causalcast", "pytest": "-m pytest", "python": ""}
 RUNNABLE = [name for name in DOCUMENTS if any(block.is_run for block in blocks_of(name))]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("document", RUNNABLE)
+# The README is what everybody types first: it is run whenever tests are.
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(name, marks=[] if name == "README.md" else [pytest.mark.slow])
+        for name in RUNNABLE
+    ],
+)
 def test_commands(document: str, tmp_path: Path) -> None:
     environment = prepare(tmp_path)
     printed = ""

@@ -59,7 +59,10 @@ def fuzz_all(corpus: Path, seconds: int) -> int:
 
 def fuzz(name: str, corpus: Path, seconds: int) -> None:
     """Fuzz one target until the time is over; does not return."""
-    import atheris
+    try:
+        import atheris
+    except ImportError:
+        sys.exit("fuzzing by coverage needs atheris; `make fuzz` installs it")
 
     with atheris.instrument_imports(include=["causalcast"]):
         from fuzz_targets import examples, targets

@@ -198,7 +198,15 @@ class Subject:
         stack = blueprint.build(ME, "fuzz")
         stack.groups = dict.fromkeys(blueprint.groups.groups_of(ME))
         published = 0
-        admission = Admission(ME, blueprint.groups, self.nodes, Rights(), lambda: published, None)
+        admission = Admission(
+            ME,
+            blueprint.groups,
+            self.nodes,
+            Rights(),
+            lambda: published,
+            stack.multicast.furthest,
+            None,
+        )
         stack.start(out)
         for count, peer in enumerate(self.neighbours):
             stack.link_up(peer, link_id(max(peer, ME), count + 1), peer < ME, out)

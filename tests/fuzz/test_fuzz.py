@@ -107,7 +107,7 @@ def test_what_only_claims_to_be_long_takes_no_memory(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_long_form_finds_a_planted_bug(tmp_path: Path) -> None:
-    pytest.importorskip("atheris", reason="fuzzing by coverage needs atheris (extra dev, Linux)")
+    pytest.importorskip("atheris", reason="fuzzing by coverage needs atheris (extra fuzz)")
     fuzz = Path(__file__).with_name("fuzz.py")
     planted = fuzz.read_text().replace(
         "    target = targets()[name]\n",

@@ -20,7 +20,7 @@ import atheris
 with atheris.instrument_imports(include=["causalcast"]):
     from causalcast.errors import WireError
     from causalcast.parts import point_to_point as ptp
-    from causalcast.parts.member_multicast import MOST_HELD, MemberMulticast
+    from causalcast.parts.member_multicast import MemberMulticast
     from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
     from causalcast.runtime.links import udp_session
     from causalcast.runtime.links.sealing import ClusterKey, Exchange, Sealer
@@ -88,8 +88,16 @@ class Target:
             datagram.body = data[FIELDS.size :]
             self._to_layer(datagram)
         with contextlib.suppress(WireError):
-            self.multicast.receive(1 + len(data) % 2, member_message.decode(data))
-        assert len(self.multicast.held()) <= MOST_HELD
+            message = member_message.decode(data)
+            if message.kind == member_message.LOST:
+                self.multicast.lost(
+                    1 + len(data) % 2, message.member % 3, message.stamped.vector[1]
+                )
+            elif message.kind in (member_message.PASSED_ON, member_message.COUNTED_ON):
+                self.multicast.passed_on(message.member % 3, message.stamped)
+            else:
+                self.multicast.receive(1 + len(data) % 2, message.stamped)
+            self.multicast.take_to_pass_on()
         asyncio._set_running_loop(self.loop)
         try:
             self._to_carrier(data)

@@ -58,7 +58,8 @@ def test_the_others_go_on_without_a_node_that_is_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run() -> None:
-        nodes = Neighbourhood(tmp_path, 4, "locamu", LINE)
+        groups = 'all = "*"\nhers = [2, 3]'  # node 2 admits who joins
+        nodes = Neighbourhood(tmp_path, 4, "locamu", LINE, groups)
         first, second, third, fourth = (nodes.node(number) for number in nodes.ids)
         for node in (first, second, third, fourth):
             await node.start()
@@ -93,6 +94,8 @@ def test_the_others_go_on_without_a_node_that_is_gone(
         rest = (first, third, fourth)
         await until(lambda: all(condition(node, "gone") == 1 for node in rest))
         await until(lambda: all(condition(node, "kept") == 0 for node in rest))
+        with pytest.raises(NodeError, match="cannot join 'hers' now: node 2, which admits"):
+            first.group("hers").join()
         await third.stop()
         await until(lambda: 3 not in first.status()["links"])
         with pytest.raises(NodeError, match="more than 1 of 3 nodes in a row would be gone"):

@@ -42,7 +42,7 @@ def bootstrap() -> Iterator[Bootstrap]:
         process = subprocess.Popen(
             [*command, "--dir", str(folder), *arguments],
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
         )
         started.append(process)
         return process
@@ -53,6 +53,7 @@ def bootstrap() -> Iterator[Bootstrap]:
         process.wait(60)
 
 
+@pytest.mark.slow
 def test_twelve_nodes_on_two_machines(
     bootstrap: Bootstrap, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,8 @@ def test_a_node_that_is_missing_is_not_overlooked(bootstrap: Bootstrap, tmp_path
     folder = tmp_path / "experiment"
     nodes = bootstrap(folder, "--processes", "4")
     experiment = wait_for_nodes(folder, 4)
+    assert nodes.stdout is not None
+    assert nodes.stdout.readline()  # it has seen all of them run, and no longer waits for any
     with pytest.raises(NodeError, match="payload: expected a number from 0 to"):
         experiment.trigger(1, -1, 0)
     experiment.ask(3, "stop")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 
+PATIENCE = 60  # seconds; a delivery takes milliseconds unless something is wrong
 CONNECTIONS = 1000
 MOST_MEMORY_MB = 256  # about 50 without an attack, and 110 with it
 HELD_AT_MOST = 32  # strangers that a node puts up with
@@ -92,13 +93,12 @@ def test_a_thousand_hostile_connections_do_not_stop_delivery(tmp_path: Path) -> 
     try:
         cluster.start_all()
 
-        def delivery(number: int) -> float:
-            """Seconds from publishing at node 2 to delivery at node 1, where the attack is."""
+        def delivery(number: int) -> None:
+            """Publish at node 2, wait until it is delivered at node 1, where the attack is."""
             begun = time.monotonic()
             cluster.ask(2, "publish", group="all", text=str(number))
             while cluster.ask(1, "status")["delivered"].get("all", 0) < number:
-                assert time.monotonic() - begun < 5, "delivery has stopped"
-            return time.monotonic() - begun
+                assert time.monotonic() < begun + PATIENCE, "delivery has stopped"
 
         for number in range(1, 11):
             delivery(number)
@@ -111,7 +111,7 @@ def test_a_thousand_hostile_connections_do_not_stop_delivery(tmp_path: Path) -> 
         cluster.kill(3)
         cluster.start(3)
         cluster.wait_ready(3)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while 3 not in cluster.ask(1, "status")["links"]:
             attackers.go_on(0.1)
             assert time.monotonic() < deadline, "nobody gets in any more"

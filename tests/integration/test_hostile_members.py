@@ -16,6 +16,7 @@ from causalcast.core.message import Message, Publication
 from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
 from causalcast.parts.member_lists import Joined
+from causalcast.parts.stamped_broadcast import Stamped
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links.greeting import read_greeting
 from causalcast.runtime.security.signatures import SIGNATURE_BYTES, Signatures
@@ -78,7 +79,6 @@ LIES: list[tuple[str, Callable[[], list[Publication]]]] = [
     ("rejected_unknown_origin", lambda: [publication(9, 1)]),
     ("rejected_unknown_group", lambda: [publication(3, 1, 2)]),
     ("rejected_without_right", lambda: [publication(3, 1, THEIRS)]),
-    ("rejected_number_ahead", lambda: [publication(3, 1), publication(3, 1 << 30)]),
 ]
 
 
@@ -102,6 +102,45 @@ def test_a_publication_that_cannot_be_true_closes_the_link(
             assert await take(two.group("theirs"), 1) == [b"the rest goes on"]
             assert one.status()["delivered"] == {"ours": 1, "theirs": 1}
             assert f'kind="{counted}"}} 1' in one.metrics()
+
+    asyncio.run(story())
+
+
+def test_nobody_uses_up_the_numbers_of_an_origin(tmp_path: Path) -> None:
+    """Where every node gets every publication, a number far ahead cannot be true."""
+    town = Neighbourhood(tmp_path, 3, groups=GROUPS, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            liar.say(Stamped(publication(3, 1, body=b"so far so good"), {}))
+            assert await take(two.group("ours"), 1) == [b"so far so good"]
+            liar.say(Stamped(publication(3, 1 << 30), {}))
+            await until(lambda: one.status()["trouble"].get("rejected_number_ahead", 0) == 1)
+            await until(lambda: links(one) == [2])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "protocol", ["cbcast", "causal_barriers", "locamu", "delta_neighbourhood", "naive_flood"]
+)
+def test_numbers_that_went_to_other_groups_cut_no_link(tmp_path: Path, protocol: str) -> None:
+    """A node does not see what is published to groups it is not in, and numbers go over all."""
+    town = Neighbourhood(tmp_path, 3, protocol, 'kind = "line"', groups="ours = [1, 2, 3]")
+    if protocol in ("cbcast", "causal_barriers"):
+        town = Neighbourhood(tmp_path, 3, protocol, groups="ours = [1, 2, 3]")
+
+    async def story() -> None:
+        async with town.node(1) as one, town.node(2) as two, town.node(3) as three:
+            await until(lambda: 2 in links(one) and {1, 3} <= {*links(two)})
+            await one.group("ours").publish(b"first")
+            one._running()._published += 1 << 20  # as many as to groups that the others are not in
+            await one.group("ours").publish(b"second")
+            assert await take(two.group("ours"), 2) == [b"first", b"second"]
+            assert await take(three.group("ours"), 2) == [b"first", b"second"]
+            trouble = [node.status()["trouble"] for node in (one, two, three)]
+            assert not any("rejected_number_ahead" in counts for counts in trouble)
 
     asyncio.run(story())
 

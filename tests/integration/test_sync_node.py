@@ -60,7 +60,7 @@ def test_timeouts_lose_nothing(tmp_path: Path) -> None:
                 received.append(message.payload)
         publisher.join()
     assert received == [b"%d" % number for number in range(300)]
-    assert timeouts > 20
+    assert timeouts > 0
 
 
 def test_an_interrupt_ends_the_waiting_and_loses_nothing(tmp_path: Path) -> None:

@@ -40,15 +40,17 @@ def build_with_smaller_horizon(setup: Setup) -> Locamu:
     return built(setup, 2 * f + 1, 2 * f)
 
 
-def enough_with_f(self: SafePath, message: Stamped, before: list[NodeId]) -> bool:
+def enough_with_f(self: SafePath, message: Stamped, before: list[NodeId], target: NodeId) -> bool:
     return message.origin in before or len(before) >= self.quorum - 1
 
 
-def always_enough(self: SafePath, message: Stamped, before: list[NodeId]) -> bool:
+def always_enough(self: SafePath, message: Stamped, before: list[NodeId], target: NodeId) -> bool:
     return True
 
 
-def enough_without_origin(self: SafePath, message: Stamped, before: list[NodeId]) -> bool:
+def enough_without_origin(
+    self: SafePath, message: Stamped, before: list[NodeId], target: NodeId
+) -> bool:
     return len(before) >= self.quorum
 
 

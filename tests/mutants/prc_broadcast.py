@@ -2,6 +2,7 @@
 
 from causalcast.core import MessageId, NodeId, Outbox, Publication
 from causalcast.core.ids import number_of, origin_of
+from causalcast.parts.pieces import Piece, Pieces
 from causalcast.parts.safe_links import Link, SafeLinkMulticast
 from causalcast.parts.safe_path_setup import (
     IDLE,
@@ -149,6 +150,10 @@ def catch_up_with_a_gap(
     self.forgotten = forgotten
 
 
+def drop_piece(self: Pieces, link: Link, piece: Piece, out: Outbox) -> None:
+    """It is not kept."""
+
+
 MUTANTS = [
     Mutant(
         "safe_at_once",
@@ -261,5 +266,11 @@ MUTANTS = [
         ["no_exception", "invariant", "causal_order", "fifo_order", "agreement", "at_rest"],
         [Patch(VectorSetup, "_on_counts", catch_up_with_a_gap)],
         SMALL_LOG,
+    ),
+    Mutant(
+        "pieces_dropped",
+        "what a log sends ahead in pieces belongs to it",
+        ["no_exception", "invariant", "causal_order", "fifo_order", "agreement", "at_rest"],
+        [Patch(Pieces, "on_piece", drop_piece)],
     ),
 ]

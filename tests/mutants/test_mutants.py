@@ -25,6 +25,22 @@ ALL = [(path, mutant) for path in FILES for mutant in mutants_of(path)]
 @pytest.mark.parametrize(("path", "mutant"), ALL, ids=lambda value: getattr(value, "name", ""))
 def test_it_is_caught(path: Path, mutant: Mutant) -> None:
     """At the seeds that the docs name; `make mutants` finds out which are the first."""
+    is_caught(path, mutant)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_one_bug_of_every_protocol_is_caught(path: Path) -> None:
+    """The one that is noticed soonest: the short form of the test above."""
+
+    def first_seed(mutant: Mutant) -> int:
+        seeds = seeds_of_the_docs(path.stem, mutant.name)
+        return min(seed for seed in seeds if seed is not None)
+
+    is_caught(path, min(mutants_of(path), key=first_seed))
+
+
+def is_caught(path: Path, mutant: Mutant) -> None:
+    """It breaks what it is said to break, at the seeds of the docs, and its row there is true."""
     random, adversary = seeds_of_the_docs(path.stem, mutant.name)
     trials = shown_by(path, mutant, random, adversary)
     broken = [trial.problems[0].property for trial in trials]
@@ -44,7 +60,7 @@ def test_it_is_caught(path: Path, mutant: Mutant) -> None:
         ("grafted_not_owed", 15),
         ("announcers_owe", 2),
         ("control_overtakes", 1),
-        ("announced_flushed", 20),
+        ("announced_flushed", 25),
         ("eager_overtakes", 25),
     ],
 )

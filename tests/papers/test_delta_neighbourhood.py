@@ -38,6 +38,7 @@ ms = 0
     return (len(started) - 1) / (started[-1] - started[0]) * 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nodes", "publisher", "eccentricity"),
     [(63, 0, 5), (63, 62, 10), (511, 0, 8), (511, 510, 16)],

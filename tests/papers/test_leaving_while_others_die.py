@@ -80,6 +80,7 @@ class Story:
         return len({frozenset(self.cluster.delivered(node, "all")) for node in alive}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["cbcast", "causal_barriers"])
 def test_those_that_live_agree(protocol: str) -> None:
     disagree = [seed for seed in SEEDS if not Story(seed, protocol).tell()]

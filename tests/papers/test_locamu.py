@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from causalcast.core import NodeId, Outbox, Publication
 from causalcast.core.ids import MessageId
 from causalcast.parts.link_header import Header, HeaderReader
@@ -101,6 +103,7 @@ def test_g6_without_the_safety_rule_the_last_node_delivers_twice() -> None:
     assert line.delivered(NM) == 2
 
 
+@pytest.mark.slow
 def test_the_global_id_is_never_looked_at() -> None:
     """With one and the same id on all publications everybody sends the same as before."""
     on_publish = Locamu.on_publish

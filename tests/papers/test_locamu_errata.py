@@ -13,11 +13,11 @@ import pytest
 
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication, Setup
 from causalcast.judge import judge
-from causalcast.parts.gap_consultation import GapConsultation
+from causalcast.parts.gap_consultation import GapConsultation, Inquiry
 from causalcast.parts.late_members import LateMembers
 from causalcast.parts.message_log import Record
-from causalcast.parts.neighbourhood import Neighbourhood
-from causalcast.parts.safe_path import SafePath
+from causalcast.parts.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.safe_path import Numbers, SafePath
 from causalcast.protocols.locamu import SPEC, Locamu, nothing_is_left
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
@@ -277,6 +277,47 @@ SCHEDULES = [
         f=2,
     ),
     Schedule(
+        "G2: an answer to an earlier life of the node that asked",
+        [[0, 1], [1, 2], [2, 3], [2, 4], [4, 5]],
+        {"g": [3, 5]},
+        [
+            "suspect 0 1",
+            "suspect 0 2",
+            "publish 0 g",
+            "bring 0 3",
+            "suspect 3 2",
+            "suspect 3 4",
+            "publish 3 g",
+            "bring 3 5",
+            "arrive 5 1",
+            "crash 5",
+            "trust 3 2",
+            "trust 3 4",
+            "recover 5",
+            "trust 0 1",
+            "bring 0 1",
+            "bring 1 2",
+            "bring 2 4",
+            "bring 3 2",
+            "bring 2 4",
+            "bring 4 5",
+            "bring 4 5",
+            "suspect 0 1",
+            "publish 0 g",
+            "bring 0 3",
+            "suspect 3 2",
+            "suspect 3 4",
+            "publish 3 g",
+            "bring 3 5",
+            "bring 3 5",
+            "arrive 1 5",
+        ],
+        "questions_start_again",
+        "causal_order",
+        f=2,
+        skips=1,
+    ),
+    Schedule(
         "N1: two messages wait for each other",
         line(0, 1, 2, 3, 4),
         {"all": [0, 1, 2, 3, 4]},
@@ -312,6 +353,15 @@ SCHEDULES = [
         {"all": [1, 2]},
         ["join 0 all", "publish 0 all", "bring 0 2", "publish 2 all"],
         "published_while_joining",
+        "agreement",
+        skips=1,
+    ),
+    Schedule(
+        "Join: a new member publishes to another group before it was admitted",
+        [[2, 1], [1, 0]],
+        {"all": [2], "left": [1]},
+        ["join 0 left", "crash 1", "publish 0 all", "arrive 1 0", "bring 0 2", "publish 2 left"],
+        "other_groups_while_joining",
         "agreement",
         skips=1,
     ),
@@ -423,6 +473,50 @@ def test_e21_with_a_window_of_2f_a_node_that_is_down_stops_everything(window: st
     assert delivered_at(run, 3) == (1 if window == "right" else 0)
 
 
+@pytest.mark.parametrize("asks_about", ["what came before it", "itself"])
+def test_g3_receivers_of_one_message_do_not_wait_for_each_other(asks_about: str) -> None:
+    """2 and 3 are away. 4 and 5 get the message from 1, past 3, and each asks the other around the
+    gap. 1 had numbers that 0 gave the message for both."""
+    steps = ["crash 2 0", "crash 3 0", "publish 0 all"]
+    patch = Patch(GapConsultation, "_ask", ask_about_itself)
+    mutant = Mutant("asks_about_itself", "", [], [patch] if asks_about == "itself" else [])
+    with mutant.planted():
+        run = directed(
+            [[0, 1], [1, 2], [1, 3], [3, 4], [3, 5]], {"all": list(range(6))}, steps, {"f": 2}
+        )
+        settle(run)
+    delivered = [delivered_at(run, node) for node in range(6)]
+    assert delivered == ([1, 1, 0, 0, 1, 1] if asks_about != "itself" else [1, 1, 0, 0, 0, 0])
+
+
+def test_a_join_is_refused_while_the_coordinator_is_down() -> None:
+    """It would stay open, and all that the node publishes would wait for it."""
+    run = directed(line(0, 1, 2), {"g": [0, 2], "h": [1, 2]}, ["crash 0 0"])
+    settle(run)
+    run.director.do(("join", 1, "g"))
+    assert run.simulation.fired["join_refused"] == 1
+    assert run.director.do(("publish", 1, "h"))
+    settle(run)
+    assert [delivered_at(run, node) for node in (1, 2)] == [1, 1]
+    run.complete()
+    assert not any(judge(run.result()).violations.values())
+
+
+def test_what_waits_for_an_admission_survives_a_crash() -> None:
+    """The coordinator falls while a join is open: all that the joiner publishes waits for it."""
+    steps = ["join 1 g", "crash 0 0", "publish 1 h", "publish 1 g"]
+    run = directed(line(0, 1, 2), {"g": [0, 2], "h": [1, 2]}, steps)
+    settle(run)
+    assert delivered_at(run, 1) == delivered_at(run, 2) == 0
+    for step in (("crash", 1), ("recover", 1)):
+        assert run.director.do(step)
+    settle(run)
+    assert delivered_at(run, 1) == delivered_at(run, 2) == 0
+    run.complete()
+    assert [delivered_at(run, node) for node in (0, 1, 2)] == [1, 2, 2]
+    assert not any(judge(run.result()).violations.values())
+
+
 # What the papers promise and cannot keep: within the bound, and yet a message waits for a node that
 # is down. It is held, never out of order, and delivered when the node is back.
 STUCK = {
@@ -494,14 +588,6 @@ def test_declaring_the_node_gone_lets_the_message_through(name: str) -> None:
     assert all(nothing_is_left(multicast) for multicast in ups)
 
 
-@pytest.mark.parametrize("name", STUCK)
-def test_neighbours_that_stand_in_at_once_need_no_operator(name: str) -> None:
-    edges, groups, steps, node, _ = STUCK[name]
-    run = directed(edges, groups, steps, {"hand_on": "suspected"})
-    settle(run)
-    assert delivered_at(run, node) == 2
-
-
 def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() -> None:
     """1 wrongly suspects 2, reaches only 0 behind it, and is gone: 2 cannot be handed the message,
     for 0 does not know which number 3 would have to wait for. What depends on it goes on."""
@@ -519,20 +605,6 @@ def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() 
     ]
 
 
-def test_c5_a_number_that_only_the_fallen_node_knew_holds_up_even_those_who_stand_in() -> None:
-    """1 numbered m0 for 2 and told nobody; its own m1 depends on that number. 2 has m0 under
-    another number, and nobody can tell that it is the same: m1 waits until 1 is back."""
-    steps = ["suspect 1 0", "publish 3 left", "suspect 3 0", "arrive 3 1", "publish 1 left"]
-    steps += ["arrive 1 3", "crash 1 0"]
-    run = directed(
-        [[1, 0], [1, 2], [0, 3]], {"left": [0, 1, 2, 3]}, steps, {"hand_on": "suspected"}
-    )
-    settle(run)
-    assert delivered_at(run, 2) == 1
-    run.complete()
-    assert delivered_at(run, 2) == 2
-
-
 _led_to = LateMembers.led_to
 
 
@@ -546,6 +618,30 @@ def publish_while_joining(self: Locamu, publication: Publication, out: Outbox) -
     self._publish(publication, out)
 
 
+def publish_to_other_groups(self: Locamu, publication: Publication, out: Outbox) -> None:
+    if self.me in self.members.joining.get(publication.group, {}):
+        _on_publish(self, publication, out)
+    else:
+        self._publish(publication, out)
+
+
+def begin_with_question_1(
+    self: GapConsultation, around: Neighbourhood, reach: int, first_question: int
+) -> None:
+    _begin_consultation(self, around, reach, 1)
+
+
+def ask_about_itself(
+    self: GapConsultation,
+    node: NodeId,
+    needs: dict[Pair, int],
+    numbers: Numbers,
+    inquiry: Inquiry,
+    out: Outbox,
+) -> None:
+    _ask(self, node, needs, {}, inquiry, out)
+
+
 def settled_at_once(*_: object) -> bool:
     return True
 
@@ -556,6 +652,9 @@ def recover_nothing(*_: object) -> None:
 
 _stamp = Locamu._stamp
 _on_recover = Locamu.on_recover
+_on_publish = Locamu.on_publish
+_begin_consultation = GapConsultation.__init__
+_ask = GapConsultation._ask
 
 
 def freeze_after_counting(self: Locamu, record: Record) -> None:
@@ -577,8 +676,13 @@ RARE = {
     "recovered_empty": [Patch(Locamu, "on_recover", recover_nothing)],
     "last_record_not_on_disk": [Patch(Locamu, "on_recover", recover_without_the_last)],
     "gap_not_consulted": [Patch(GapConsultation, "is_settled", settled_at_once)],
+    "questions_start_again": [
+        Patch(GapConsultation, "__init__", begin_with_question_1),
+        Patch(GapConsultation, "on_neighbour_up", lambda *_: None),  # and questions are kept
+    ],
     "led_by_own_epoch": [Patch(LateMembers, "led_to", led_at_once)],
     "published_while_joining": [Patch(Locamu, "on_publish", publish_while_joining)],
+    "other_groups_while_joining": [Patch(Locamu, "on_publish", publish_to_other_groups)],
 }
 
 

@@ -38,6 +38,7 @@ def test_a_clock_is_b_times_n_bits_and_a_constant(
     assert found["bytes"] >= bits * (members - 1) / 8, "the slots are there"
 
 
+@pytest.mark.slow
 def test_compaction_leaves_8_percent_where_few_of_many_talk(benchmark: ModuleType) -> None:
     """Section 3.3, the favourable case: at best 8 % in systems of fewer than 100 processes."""
     found = benchmark.compaction(70, 4)

@@ -148,6 +148,7 @@ def test_a_zone_that_comes_behind_one_that_goes_hears_of_it() -> None:
     assert {row["node"] for row in joined} == {3, 4, 6, 7}
 
 
+@pytest.mark.slow
 def test_a_zone_is_parted_while_it_goes_on_talking_to_those_behind_it() -> None:
     """What comes when all have said that they are done need not cross, and keeps nothing open."""
     leaves = [change(200, "leave", node, "theirs") for node in range(3, 9)]

@@ -164,3 +164,30 @@ def test_a_late_member_joins_and_leaves() -> None:
 
     applications.run(story())
     assert seen == [b"hello", b"bye"]
+
+
+def test_readers_are_as_on_real_nodes() -> None:
+    """One at a time; a timeout is virtual; the first word about a message counts."""
+    applications = Applications(Cluster(nodes=1))
+
+    async def application(node: VirtualNode) -> None:
+        await asyncio.sleep(3600)
+
+    async def story() -> None:
+        node = applications.start(0, application)
+        group = node.group("all")
+        assert await group.receive(timeout=0) is None
+        assert await group.receive(timeout=60) is None
+        waiting = asyncio.ensure_future(anext(group))
+        await asyncio.sleep(1)
+        with pytest.raises(NodeError, match="is read already"):
+            await group.receive()
+        await group.publish(b"one")
+        message = await waiting
+        message.give_back()
+        message.give_back()
+        again = await group.receive(timeout=0)
+        assert again is not None and again.payload == b"one"
+        assert await group.receive(timeout=0) is None
+
+    applications.run(story())

@@ -72,6 +72,7 @@ def test_explore_refuses_code_whose_memory_it_cannot_copy(compiled: Path) -> Non
     assert "leave the compiled package out of PYTHONPATH" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_level_of_the_trace_changes_nothing_that_happens() -> None:
     """Publications and deliveries are the same, whatever else is written down."""
     spec = find_protocol("vector_clock_broadcast")

@@ -1,19 +1,28 @@
 """Nodes that are declared gone, searched by the adversary: no disorder, nothing left, and nothing
 lost but what those nodes had published."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from causalcast.core import Message, NodeId, Outbox
 from causalcast.errors import ConfigError
-from causalcast.judge import Judgement, Violation
+from causalcast.judge import Judgement, Violation, judge
+from causalcast.parts.locamu_messages import GivenUp
+from causalcast.parts.safe_path import SafePath
 from causalcast.protocols.locamu import Locamu
+from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
+from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch
-from causalcast.swarm.trial import without_losses
+from causalcast.swarm.trial import try_scenario, without_losses
 from causalcast.testing import Cluster
 from causalcast.trace.schema import GUARANTEES
 
+PAST_FAILURES = Path(__file__).parent / "past_failures"
 GONE = ("note", "locamu.gone")
 SEEDS = range(100)
 FEW = 10  # publications that nobody could hand on any more
@@ -58,11 +67,11 @@ def give_up_at_once(self: Locamu, sender: object, told: object, out: object) -> 
     self._give_up(told.peer, out)  # type: ignore[attr-defined,arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "patch"),
     [
         ("nothing_handed_on", Patch(Locamu, "_hand_on", lambda *_: None)),
-        ("given_up_at_once", Patch(Locamu, "_on_gone_told", give_up_at_once)),
         ("never_given_up", Patch(Locamu, "_give_up", lambda *_: None)),
     ],
 )
@@ -73,6 +82,126 @@ def test_it_would_find_more(name: str, patch: Patch) -> None:
         campaign = run_campaign(plan, SEEDS)
     lost = campaign.fired["lost_with_a_node_that_is_gone"]
     assert campaign.failures or lost >= FEW, (name, lost)
+
+
+def forget_what_was_given_up(self: Locamu, records: list[Message], out: Outbox) -> None:
+    _on_recover(self, [one for one in records if not isinstance(one, GivenUp)], out)
+
+
+_on_recover = Locamu.on_recover
+
+
+@pytest.mark.parametrize(
+    ("schedule", "patch", "breaks"),
+    [
+        (
+            "given_up_what_was_only_passed_on",
+            Patch(Locamu, "_on_gone_told", give_up_at_once),
+            "causal_order",
+        ),
+        (
+            "given_up_before_a_crash",
+            Patch(Locamu, "on_recover", forget_what_was_given_up),
+            "causal_order",
+        ),
+        (
+            "two_gone_and_one_skipped",
+            Patch(SafePath, "is_all", lambda *_: False),
+            "agreement",
+        ),
+    ],
+)
+def test_a_schedule_that_once_failed_fails_again(schedule: str, patch: Patch, breaks: str) -> None:
+    scenario = Scenario.read(PAST_FAILURES / f"{schedule}.toml")
+    assert try_scenario(scenario).problems == []
+    with Mutant(schedule, "", [], [patch]).planted():
+        assert breaks in try_scenario(scenario).broken()
+
+
+def stage(nodes: int, f: int, groups: dict[str, list[int]], *steps: str) -> DirectedRun:
+    """A line of nodes, after these steps and until nothing is under way."""
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", {"f": f}),
+        ("overlay", {"kind": "line", "nodes": nodes}),
+        ("groups", groups),
+        ("calm", {"recover_all": True}),
+    ]
+    text = toml_text({"protocol": "locamu", "steps": list(steps)}, tables)
+    scenario = Scenario(text, "stage")
+    run = DirectedRun(scenario, "messages")
+    for step in scenario.steps:
+        do(run, *step)
+    return run
+
+
+def do(run: DirectedRun, *step: str | int) -> None:
+    assert run.director.do(step), step
+    for _ in range(10):
+        run.director._empty_queues()
+        for me, key in run.director._timers_in_order():
+            if key in run.simulation.nodes[me].timers:
+                run.simulation.run_out(me, key)
+                run.simulation.end_turn()
+
+
+def locamu(run: DirectedRun, node: int) -> Locamu:
+    multicast = run.simulation.nodes[node].stack.multicast
+    assert isinstance(multicast, Locamu)
+    return multicast
+
+
+def test_a_second_node_that_is_gone_lets_others_think_again_about_the_first() -> None:
+    """Node 0 waits for what node 2 has of node 1; then node 2 is gone, too."""
+    run = stage(5, 2, {"all": list(range(5))}, "crash 1 0", "crash 2 0", "gone 0 1")
+    assert not locamu(run, 0).departures.given_up
+    do(run, "gone", 3, 2)
+    for node in (0, 3, 4):
+        assert list(locamu(run, node).departures.given_up) == [1, 2], node
+    do(run, "publish", 0, "all")
+    run.complete()
+    assert not any(judge(run.result()).violations.values())
+
+
+def test_two_fallen_neighbours_cannot_be_declared_gone_from_both_ends() -> None:
+    """Nobody is left who could tell node 1 what node 4 was told. So neither is accepted."""
+    run = stage(6, 1, {"all": list(range(6))}, "crash 2 0", "crash 3 0")
+    assert "bring others of them back" in locamu(run, 1).objection(NodeId(2))
+    assert "bring others of them back" in locamu(run, 4).objection(NodeId(3))
+    do(run, "recover", 3)
+    assert locamu(run, 1).objection(NodeId(2)) == ""
+
+
+def test_a_node_that_is_told_of_too_many_refuses() -> None:
+    """Node 1 does not know of node 5, nor node 7 of node 3; node 6 has heard of both."""
+    run = stage(8, 1, {"all": list(range(8))}, "crash 3 0", "crash 5 0")
+    do(run, "gone", 1, 3)
+    do(run, "gone", 7, 5)
+    told = locamu(run, 6)
+    assert list(told.departures.gone) == [3] and list(told.departures.refused) == [5]
+    assert told.conditions()["gone_refused"] == 1
+    assert list(locamu(run, 4).departures.gone) == [3]
+    assert not locamu(run, 7).departures.given_up  # what only waits is not lost
+
+
+def test_nobody_joins_a_group_whose_coordinator_is_gone() -> None:
+    groups = {"g": [1, 2], "h": [0, 2]}
+    run = stage(4, 1, groups)
+    assert run.director.do(("join", 0, "g"))  # which node 1 never hears of
+    do(run, "crash", 1, 0)
+    do(run, "publish", 0, "g")
+    do(run, "publish", 0, "h")
+    assert len(locamu(run, 0).waiting) == 2
+    do(run, "gone", 2, 1)
+    assert locamu(run, 0).waiting == []  # nothing is to be gained by waiting
+    assert run.simulation.fired["note.locamu.never_admitted"] == 1
+    g = run.simulation.blueprint.groups.id_of("g")
+    assert "declared gone" in locamu(run, 3).refusal(g, joining=True)
+    assert locamu(run, 3).refusal(g, joining=False) == ""
+    run.simulation.join_group(NodeId(3), g)
+    assert run.simulation.fired["join_refused"] == 1
+    do(run, "crash", 0)
+    do(run, "recover", 0)
+    assert locamu(run, 0).waiting == []
 
 
 def test_a_scenario_can_declare_a_node_gone() -> None:

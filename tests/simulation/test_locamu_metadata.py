@@ -28,6 +28,7 @@ def test_the_largest_header_is_the_same_in_every_large_tree(benchmark: ModuleTyp
     assert large["ball"] == 22
 
 
+@pytest.mark.slow
 def test_most_headers_say_little(benchmark: ModuleType) -> None:
     found = benchmark.measure(63, 1, 10, 3, "compressed")
     dense = benchmark.measure(63, 1, 10, 3, "dense")

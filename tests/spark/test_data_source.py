@@ -19,6 +19,7 @@ def two_runs(folder: Path) -> None:
         write_run(folder / name, draft.run())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_events_of_a_run_and_of_many(spark: Any, tmp_path: Path) -> None:
     two_runs(tmp_path)

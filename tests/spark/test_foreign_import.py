@@ -43,6 +43,7 @@ def with_names(lines: list[str], random: Random) -> list[str]:
     return [json.dumps(event) for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [3, 8])
 def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int) -> None:

@@ -13,6 +13,7 @@ from causalcast.testing.random_traces import damage, good_run, lose_delivery, re
 from causalcast.trace.run_folder import event_files, write_run
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spread_over_files_it_agrees_with_the_judge(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

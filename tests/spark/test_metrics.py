@@ -134,6 +134,7 @@ def table_of(rows: list[dict[str, Any]], key: str) -> dict[int, dict[str, Any]]:
     return {row[key]: {name: row.get(column) for name, column in KEYS.items()} for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_by_node_group_and_second(spark: Any, tmp_path: Path) -> None:
     """A publishes a second message at 3 s, which B gets at once and C, being down, never."""
@@ -209,6 +210,7 @@ def restarted_run() -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_recovery_time_reliability_and_the_fastest_publisher(spark: Any, tmp_path: Path) -> None:
     write_run(tmp_path / "run", restarted_run())

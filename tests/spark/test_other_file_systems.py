@@ -109,6 +109,7 @@ def test_verify_says_the_same_as_of_local_runs(
     assert "✗ deliver 0.2 @0 too early" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_spread_over_files_it_agrees_with_the_judge(
     spark: Any, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ def test_complaints_name_the_file_as_spark_does(
         spark.read.format("causalcast").load(f"{store.uri}/torn").collect()
 
 
+@pytest.mark.slow
 def test_runs_are_written_and_changed_there(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_runs_are_written_and_changed_there(
     assert left == [], "nothing half done is left"
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_there_and_on(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -198,6 +201,7 @@ def test_a_sweep_goes_there_and_on(
     assert "made from another scenario" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_on_it_goes_there(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(store.folder / "bad", inverted().run())
     out = f"{store.uri}/report.html"

@@ -51,6 +51,7 @@ def test_every_interleaving_with_another_fault(fault: str) -> None:
     assert counted["states"] > 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["no_dedup", "gap_acknowledged", "restart_not_reported"])
 def test_the_walk_notices_planted_bugs_too(name: str) -> None:
     (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name]

@@ -2,7 +2,10 @@
 
 import pytest
 
-from causalcast.detectors.adaptive_heartbeat import Rhythm
+from causalcast.core import Detector, LinkId, NodeId, Outbox
+from causalcast.core.effects import Suspect, Trust
+from causalcast.detectors.adaptive_heartbeat import AdaptiveBeat, AdaptiveHeartbeat, Rhythm
+from causalcast.detectors.heartbeat import Heartbeat
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
 
@@ -105,3 +108,32 @@ def test_wrong_suspicions_make_patient() -> None:
 @pytest.mark.parametrize("detector", ['kind = "link_loss"', 'kind = "perfect"', BEATS, ADAPTIVE])
 def test_nobody_is_suspected_without_a_fault(detector: str) -> None:
     assert beliefs(detector, 'kind = "delay"\nlink = [0, 1]\nextra_ms = 20') == []
+
+
+@pytest.mark.parametrize("detector", [Heartbeat(100, 350), AdaptiveHeartbeat(100, 250)])
+def test_whoever_sends_anything_is_not_suspected(detector: Detector) -> None:
+    """Beats wait behind a large message for as long as that takes."""
+    out = Outbox()
+    peer = NodeId(2)
+    detector.on_neighbour_up(peer, LinkId(1), False, out)
+    for _ in range(40):
+        out.now += 100
+        detector.on_heard(peer, out)
+        detector.on_timer("beat", 0, out)
+    assert not any(isinstance(notice, Suspect) for notice in out.notices)
+    for _ in range(10):
+        out.now += 100
+        detector.on_timer("beat", 0, out)
+    assert isinstance(out.notices[-1], Suspect)
+    detector.on_heard(peer, out)
+    assert isinstance(out.notices[-1], Trust)
+
+
+def test_what_is_no_beat_says_nothing_of_the_rhythm() -> None:
+    detector, out, peer = AdaptiveHeartbeat(100, 250), Outbox(), NodeId(2)
+    detector.on_neighbour_up(peer, LinkId(1), False, out)
+    for _ in range(40):
+        out.now += 100
+        detector.on_heard(peer, out)  # the bytes of the beat itself
+        detector.on_message(peer, AdaptiveBeat(), out)
+    assert detector.rhythms[peer].mean == 100

@@ -120,6 +120,51 @@ def test_halves_find_together_after_a_minute_apart() -> None:
     assert_sound(simulation, 4)
 
 
+def two_parts(look_every_ms: int) -> ScenarioRun:
+    """Halves whose views are full of one another, and that have forgotten whom they lost."""
+    sides = [list(range(0, 16, 2)), list(range(1, 16, 2))]
+    overlay = {
+        "kind": "hyparview",
+        "nodes": 16,
+        "active_view": 3,
+        "probe_for": 1,
+        "shuffle_every": 1000,
+        "look_every": look_every_ms,
+    }
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("overlay", overlay),
+        ("network", {"latency_ms": {"kind": "uniform", "low": 5, "high": 15}}),
+        ("[fault]", {"at_ms": 100, "kind": "partition", "sides": sides, "loud": True}),
+        ("[fault]", {"at_ms": 40_000, "kind": "heal"}),
+        ("calm", {"ms": 0}),
+    ]
+    head = {"protocol": "naive_flood", "until_ms": 120_000, "seed": 3}
+    run = ScenarioRun(Scenario(toml_text(head, tables), "test"), "deliveries")
+    run.run()
+    return run
+
+
+def test_parts_that_do_not_know_of_each_other_find_together() -> None:
+    """They look at nodes that they knew early, and compare the names of their parts."""
+    run = two_parts(6000)
+    assert_sound(run.simulation, 3)
+    assert run.simulation.fired["note.hyparview.another_part"] > 0
+    named = {node.stack.overlay.part for node in run.simulation.nodes}  # type: ignore[attr-defined]
+    assert named == {0}
+
+
+def test_without_looking_they_would_be_apart_for_ever() -> None:
+    graph = views(two_parts(1_000_000_000).simulation)
+    assert not Topology(graph).is_connected()
+
+
+def test_one_part_that_is_whole_asks_nobody_to_switch() -> None:
+    run = overlay_run(30, 4, [], 60_000)
+    run.run()
+    assert "note.hyparview.another_part" not in run.simulation.fired
+    assert_sound(run.simulation, 4)
+
+
 def test_nobody_keeps_one_that_left() -> None:
     run = overlay_run(20, 3, [{"at_ms": 100, "kind": "leave", "node": 4}], 1000)
     run.run()
@@ -239,6 +284,35 @@ def test_a_newcomer_whose_contact_dies_before_its_welcome_asks_another_to_join()
         node.link_up(asked[0], True, count=9)
         assert [type(message) for _, message in node.sent()] == [Join]
         node.overlay.on_link_lost(asked[0], link_id(NodeId(5), 9), "broken", node.out)
+
+
+def test_a_newcomer_does_not_dial_a_dead_contact_without_a_pause() -> None:
+    """It took somebody in itself and so is not alone: it dialled thousands of times a second."""
+    node = Alone(active=3)
+    node.overlay.on_join(NodeId(1), node.out)
+    node.link_up(2, False)
+    node.hears(2, Join())
+    assert list(node.overlay.active) == [2]
+    dials = 0
+    while NodeId(1) in node.overlay.asked and dials < 50:
+        node.overlay.on_link_lost(NodeId(1), link_id(NodeId(5), 1), "refused", node.out)
+        dials += 1
+    assert dials <= 2
+    node.overlay.on_timer(hyparview.FILL, 0, node.out)
+    assert NodeId(1) in node.overlay.asked
+
+
+def test_a_newcomer_that_is_turned_in_a_circle_pauses() -> None:
+    node = Alone()
+    node.overlay.on_join(NodeId(1), node.out)
+    turned, contact = 0, 1
+    while NodeId(contact) in node.overlay.asked and turned < 50:
+        node.link_up(contact, True, turned + 1)
+        node.hears(contact, TurnTo([NodeId(3 - contact)]))
+        turned, contact = turned + 1, 3 - contact
+    assert turned == 1 + node.overlay.settings.active_walk
+    node.overlay.on_timer(hyparview.FILL, 0, node.out)
+    assert NodeId(1) in node.overlay.asked
 
 
 def test_the_link_of_a_newcomer_is_spared_until_it_has_settled() -> None:

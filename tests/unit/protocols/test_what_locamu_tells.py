@@ -97,7 +97,7 @@ def test_a_member_that_joins_gets_what_is_published_after_it_was_admitted() -> N
     stage = Stage(LINE, {"g": [0]})
     stage.do("publish 1 g", "join 4 g", "publish 4 g")
     assert stage.locamu(4).reasons(message_id(NodeId(4), 1)) == [
-        "it is sent off when this node has been admitted to its group"
+        "it is sent off when this node has been admitted to the group it joins"
     ]
     assert stage.delivered(4) == []
     stage.run.complete()

@@ -59,5 +59,6 @@ def test_no_address_is_taken_that_must_not_be_dialled(text: str) -> None:
 def test_a_message_tells_whom_it_names() -> None:
     codec = Codec([[], SPEC.messages, []])
     assert codec.nodes_named(ForwardJoin(THREE, 4)) == [THREE]
-    assert codec.nodes_named(Shuffle([ONE], 4, [TWO, THREE])) == [ONE, TWO, THREE]
+    shuffle = Shuffle([ONE], 4, [TWO, THREE], part=ONE, age=0)
+    assert codec.nodes_named(shuffle) == [ONE, TWO, THREE, ONE]
     assert codec.nodes_named(Join()) == []

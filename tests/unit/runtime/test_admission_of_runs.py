@@ -1,10 +1,12 @@
 """Publications that came as one are looked at as strictly as one by one."""
 
+from collections.abc import Callable
+
 import pytest
 
 from causalcast.core import GroupId, Groups, NodeId, Publication, message_id
 from causalcast.errors import Rejected, WireError
-from causalcast.runtime.security.admission import MOST_AHEAD, Admission
+from causalcast.runtime.security.admission import ANY_NUMBER, Admission
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 
@@ -23,8 +25,10 @@ class OneBadSignature(Signatures):
             raise WireError("signed by somebody else")
 
 
-def admission(signatures: Signatures | None = None) -> Admission:
-    return Admission(ME, GROUPS, [ME, OTHER], Rights(), lambda: 3, signatures)
+def admission(
+    signatures: Signatures | None = None, furthest: Callable[[NodeId], int] = lambda _: ANY_NUMBER
+) -> Admission:
+    return Admission(ME, GROUPS, [ME, OTHER], Rights(), lambda: 3, furthest, signatures)
 
 
 def a_run(origin: NodeId, first: int, count: int, group: int = 0) -> tuple[Publication, ...]:
@@ -39,12 +43,20 @@ def test_every_signature_of_a_run_is_looked_at() -> None:
         gate.check_run(a_run(OTHER, 7, 3))
 
 
-def test_a_run_counts_to_its_last() -> None:
-    gate = admission()
+def test_the_protocol_says_how_far_numbers_may_run_ahead() -> None:
+    gate = admission(furthest=lambda _: 100)
     gate.check_run(a_run(OTHER, 1, 10))
-    gate.check(a_run(OTHER, 10 + MOST_AHEAD, 1))
-    with pytest.raises(Rejected, match="after"):
-        gate.check(a_run(OTHER, 11 + 2 * MOST_AHEAD, 1))
+    gate.check(a_run(OTHER, 100, 1))
+    with pytest.raises(Rejected, match="at most 100"):
+        gate.check(a_run(OTHER, 102, 1))
+
+
+def test_where_it_says_nothing_any_number_may_come() -> None:
+    """What was published to other groups never comes here, however much it was."""
+    gate = admission()
+    gate.check(a_run(OTHER, 1, 1))
+    gate.check(a_run(OTHER, 1 << 30, 1))
+    gate.check_run(a_run(OTHER, 2, 3))
 
 
 @pytest.mark.parametrize(

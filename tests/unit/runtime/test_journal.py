@@ -252,3 +252,35 @@ def test_a_failing_disk_is_reported_and_nothing_is_called_durable(tmp_path: Path
         assert "cannot be written" in str(heard.errors[0])
 
     asyncio.run(story())
+
+
+def test_draining_waits_for_what_was_there_and_not_for_an_idle_moment(tmp_path: Path) -> None:
+    """Others go on appending, so that there is none."""
+
+    async def story() -> None:
+        durable: list[int] = []
+
+        def on_durable(sequence: int, places: list[Place]) -> None:
+            durable.append(sequence)
+            journal.append(b"one more")  # again and again
+
+        file = JournalFile(tmp_path / "journal")
+        journal = Journal(file, asyncio.get_running_loop(), on_durable, pytest.fail)
+        last = journal.append(b"before")
+        async with asyncio.timeout(20):
+            journal.commit()
+            busy = asyncio.get_running_loop().create_task(_commit_for_ever(journal))
+            await journal.drain()
+        assert durable[-1] >= last
+        busy.cancel()
+        await asyncio.gather(busy, return_exceptions=True)
+        journal.close()
+
+    asyncio.run(story())
+
+
+async def _commit_for_ever(journal: Journal) -> None:
+    while True:
+        journal.append(b"and more")
+        journal.commit()
+        await asyncio.sleep(0)

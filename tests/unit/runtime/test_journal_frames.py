@@ -6,10 +6,12 @@ import random
 import pytest
 
 from causalcast.runtime.storage.journal_frames import (
-    COMPACTED,
+    COMPACTED_BEFORE,
     MAGIC,
     SECTOR,
+    SNAPSHOT_START,
     Damage,
+    compacted_head,
     frame,
     read_frames,
 )
@@ -55,7 +57,7 @@ def entry_with_byte(groups: list[list[bytes]], at: int) -> str:
     raise AssertionError(at)
 
 
-@pytest.mark.parametrize("magic", [MAGIC, COMPACTED], ids=["journal", "compacted"])
+@pytest.mark.parametrize("magic", [MAGIC, COMPACTED_BEFORE], ids=["journal", "compacted"])
 @pytest.mark.parametrize("groups", [SMALL, ZEROS, ZERO_TAIL], ids=["small", "zeros", "zero tail"])
 def test_every_flipped_bit_is_an_error_that_names_it(
     groups: list[list[bytes]], magic: bytes
@@ -71,12 +73,36 @@ def test_every_flipped_bit_is_an_error_that_names_it(
             read_frames(bytes(damaged))
         told = str(caught.value)
         if at < len(MAGIC):
-            assert told == f"damaged at byte {at}: this is no journal"
-        elif magic == COMPACTED and at < ends[0]:
+            assert f"damaged at byte {at}" in told
+        elif magic == COMPACTED_BEFORE and at < ends[0]:
             assert told == f"damaged at byte {len(MAGIC)}, in the snapshot"
         else:
             which = entry_with_byte(groups, at)
             assert told.startswith(f"damaged at byte {at} (bit {bit % 8} flipped), {which}"), told
+
+
+def compacted(groups: list[list[bytes]], frames: int) -> tuple[bytes, list[int]]:
+    """A file whose first `frames` are a snapshot, and where each frame ends."""
+    _, ends = journal(groups, bytes(SNAPSHOT_START))
+    return journal(groups, compacted_head(ends[frames - 1]))
+
+
+@pytest.mark.parametrize("groups", [SMALL, ZEROS, ZERO_TAIL], ids=["small", "zeros", "zero tail"])
+def test_a_snapshot_of_several_frames_is_never_torn(groups: list[list[bytes]]) -> None:
+    """It was synced before the file got its name: whatever is wrong with it is damage, whether a
+    bit flipped or its end is missing."""
+    content, ends = compacted(groups, 2)
+    assert found(content) == flat(groups)
+    for bit in range(8 * ends[1]):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(Damage):
+            read_frames(bytes(damaged))
+    for length in range(len(MAGIC), ends[1]):
+        with pytest.raises(Damage):
+            read_frames(content[:length])
+    for length in range(ends[1], len(content)):
+        assert found(content[:length]) == flat(groups[:2])
 
 
 @pytest.mark.parametrize("groups", [SMALL, ZEROS, ZERO_TAIL], ids=["small", "zeros", "zero tail"])

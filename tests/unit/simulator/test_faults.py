@@ -229,3 +229,38 @@ def test_random_crashes_never_take_away_more_at_once_than_is_allowed() -> None:
             most = max(most, len(down))
         assert down == set()
     assert most == 2
+
+
+def half_open(dialler: int, other: int) -> Cluster:
+    """Three nodes; of a link that one dials to another, only the other end knows as yet."""
+    cluster = Cluster(nodes=3, protocol="naive_flood", overlay="line", latency_ms=10)
+    cluster.world._dial(cluster.world.nodes[dialler], NodeId(other))
+    cluster.run_ms(15)
+    assert NodeId(dialler) in cluster.world.nodes[other].channels
+    assert NodeId(other) not in cluster.world.nodes[dialler].channels
+    return cluster
+
+
+@pytest.mark.parametrize(("dialler", "other"), [(0, 2), (2, 0)])
+@pytest.mark.parametrize("ends", [(0, 2), (2, 0), ()])
+def test_a_link_that_one_end_knows_only_is_cut_loudly_too(
+    dialler: int, other: int, ends: tuple[int, ...]
+) -> None:
+    """Something may be lost on it already, so it must not be used when the cut has ended."""
+    cluster = half_open(dialler, other)
+    if ends:
+        cluster.cut(ends[0], ends[1])
+    else:
+        cluster.partition([0], [2])
+    cluster.heal()
+    cluster.run_ms(3000)
+    nodes = cluster.world.nodes
+    assert NodeId(2) not in nodes[0].channels and NodeId(0) not in nodes[2].channels
+
+
+def test_nothing_passes_a_link_that_was_cut_while_it_came_up() -> None:
+    cluster = half_open(0, 2)
+    cluster.world.cut(NodeId(0), NodeId(2), False)
+    cluster.run_ms(100)
+    ways = [cluster.world.nodes[a].channels[NodeId(b)] for a, b in ((0, 2), (2, 0))]
+    assert all(way.cut and not way.smooth for way in ways)

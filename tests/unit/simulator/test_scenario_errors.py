@@ -118,6 +118,41 @@ def test_a_protocol_that_needs_more_than_there_is_is_refused(tmp_path: Path) -> 
             scenario(head)
 
 
+CPTCAST = 'protocol = "cptcast"\nuntil_ms = 1'
+
+
+@pytest.mark.parametrize(
+    ("changes", "extra", "message"),
+    [
+        ({}, '[[fault]]\nat_ms = 1\nkind = "cut"\nlink = [0, 1]\nloud = false', "reliable"),
+        (
+            {},
+            '[[fault]]\nat_ms = 1\nkind = "partition"\nsides = [[0], [1]]\nloud = false',
+            "reliable",
+        ),
+        ({"network": "duplication = 0.1"}, "", "FIFO"),
+        ({"": 'protocol = "cptcast"\nsteps = ["lose 0 1"]'}, "", "reliable"),
+        ({"": 'protocol = "cptcast"\nsteps = ["double 0 1"]'}, "", "FIFO"),
+    ],
+)
+def test_what_reliable_links_never_do_is_refused(
+    changes: dict[str, str], extra: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"test.toml.*cptcast needs {message} links"):
+        scenario({"": CPTCAST, **changes}, extra)
+
+
+@pytest.mark.parametrize(("protocol", "loud"), [("cptcast", True), ("cbcast", False)])
+def test_a_cut_is_loud_by_default_where_links_must_be_reliable(protocol: str, loud: bool) -> None:
+    cut = '[[fault]]\nat_ms = 1\nkind = "cut"\nlink = [0, 1]\n'
+    partition = '[[fault]]\nat_ms = 1\nkind = "partition"\nsides = [[0], [1, 2, 3]]\n'
+    head = {
+        "": f'protocol = "{protocol}"\nuntil_ms = 1',
+        "overlay": 'kind = "full_mesh"\nnodes = 4',
+    }
+    assert [fault.loud for fault in scenario(head, cut + partition).faults] == [loud, loud]
+
+
 PICKY = """
 from causalcast.core import Multicast, Needs, ProtocolSpec
 SPEC = ProtocolSpec("picky", "needs a tree and FIFO links", lambda setup: Multicast(), [], [],

@@ -9,7 +9,7 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.shrink import Shrinker, shrink
-from causalcast.swarm.smaller import text_of_scenario, without_node
+from causalcast.swarm.smaller import simpler_details, text_of_scenario, without_node
 from causalcast.swarm.trial import try_scenario
 
 PLAN = Plan("naive_flood", check=("causal_order",))
@@ -137,3 +137,13 @@ def test_a_scenario_survives_being_taken_apart() -> None:
     for seed in range(20):
         text = try_seed(PLAN, seed).text
         assert tomllib.loads(text_of_scenario(tomllib.loads(text))) == tomllib.loads(text)
+
+
+@pytest.mark.parametrize("kind", ["cut", "partition"])
+def test_a_loud_cut_stays_loud(kind: str) -> None:
+    """A silent one is another fault, which a protocol need not survive."""
+    where: dict[str, Any] = {"link": [0, 1]} if kind == "cut" else {"sides": [[0], [1]]}
+    fault = {"at_ms": 123, "kind": kind, "loud": True, **where}
+    data = {"overlay": {"kind": "line", "nodes": 2}, "fault": [fault]}
+    found = [smaller["fault"][0] for smaller in simpler_details(data)]
+    assert found and all(entry["loud"] for entry in found)

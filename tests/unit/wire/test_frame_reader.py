@@ -60,3 +60,39 @@ def test_a_large_message_travels_alone_between_others() -> None:
     small = b"\x91\x01"
     frames = FrameReader(limit=1 << 20).feed(frame_all([small, large, small, small]))
     assert frames == [small, large, bytes([MANY, 0, 0, 0, 2]) + 2 * small]
+
+
+def test_a_message_longer_than_a_frame_travels_in_pieces() -> None:
+    limit = 1000
+    bodies = [b"a" * 10, b"b" * 2500, b"c" * limit, b"d" * (limit + 1), b"e"]
+    stream = b"".join(frame(body, limit) for body in bodies)
+    for step in (1, 7, 999, len(stream)):
+        reader = FrameReader(limit)
+        reader.longest = 2500
+        found = [
+            body
+            for start in range(0, len(stream), step)
+            for body in reader.feed(stream[start : start + step])
+        ]
+        assert found == bodies
+        assert reader.pending() == 0
+
+
+def test_messages_that_leave_together_may_be_longer_than_a_frame_too() -> None:
+    limit = MOST_TOGETHER
+    bodies = [b"\x91", b"b" * (limit + 5), b"\x92"]
+    reader = FrameReader(limit)
+    reader.longest = 2 * limit
+    assert reader.feed(frame_all(bodies, limit)) == bodies
+
+
+def test_pieces_are_not_kept_without_bound() -> None:
+    reader = FrameReader(1000)
+    reader.longest = 2000
+    with pytest.raises(WireError, match="in pieces; at most 2000"):
+        reader.feed(frame(b"x" * 2001, 1000))
+    reader = FrameReader(1000)
+    with pytest.raises(WireError, match="in pieces"):  # greetings have none
+        reader.feed(frame(b"x" * 1001, 1000))
+    with pytest.raises(WireError, match="no empty"):
+        FrameReader(1000).feed((1 << 31).to_bytes(4))

@@ -1,0 +1,325 @@
+"""How an application takes messages: what counts as handled, what comes again, who may read."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from loopback_nodes import PATIENCE, Neighbourhood, take, until
+
+from causalcast import Node, SyncNode
+from causalcast.errors import NodeError
+from causalcast.runtime.node import ReceivedMessage
+
+STORAGE = pytest.mark.parametrize("storage", ["", "durable = false"], ids=["disk", "memory"])
+
+
+def tell(town: Neighbourhood, story: Callable[[Node], Awaitable[None]]) -> None:
+    """Play `story` at the only node of a town."""
+
+    async def told() -> None:
+        async with town.running() as (node,):
+            await asyncio.wait_for(story(node), PATIENCE)
+
+    asyncio.run(told())
+
+
+def lonely(folder: Path, storage: str = "") -> Neighbourhood:
+    return Neighbourhood(folder, 1, storage=storage, level="none")
+
+
+# Callbacks
+
+
+@STORAGE
+def test_an_asynchronous_callback_runs_one_message_after_the_other(
+    tmp_path: Path, storage: str
+) -> None:
+    """Each is acknowledged when its handling has returned, and the next begins after that."""
+    steps: list[str] = []
+
+    async def story(node: Node) -> None:
+        async def handle(message: ReceivedMessage) -> None:
+            steps.append("begin " + message.payload.decode())
+            await asyncio.sleep(0.002)
+            if not storage:
+                assert message.id in node._running().inbox.unacknowledged
+            steps.append("end " + message.payload.decode())
+
+        node.group("all").on_message(handle)
+        for number in range(5):
+            await node.group("all").publish(b"%d" % number)
+        await until(lambda: len(steps) == 10)
+        await until(lambda: node.status()["unacknowledged"] == 0)
+
+    tell(lonely(tmp_path, storage), story)
+    assert steps == [f"{what} {number}" for number in range(5) for what in ("begin", "end")]
+
+
+def test_a_plain_callback_that_returns_a_coroutine_has_it_awaited(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        await asyncio.sleep(0)
+        heard.append(message.payload)
+
+    async def story(node: Node) -> None:
+        node.group("all").on_message(lambda message: handle(message))
+        await node.group("all").publish(b"one")
+        await until(lambda: heard == [b"one"])
+
+    tell(lonely(tmp_path), story)
+
+
+def test_what_an_asynchronous_callback_fails_at_comes_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    town = lonely(tmp_path)
+    problems: list[str] = []
+    heard: list[bytes] = []
+
+    async def fails(node: Node) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, facts: problems.append(str(facts["exception"])))
+
+        async def handle(message: ReceivedMessage) -> None:
+            await asyncio.sleep(0)
+            if message.payload == b"bad":
+                raise ValueError("cannot be handled")
+            heard.append(message.payload)
+
+        node.group("all").on_message(handle)
+        await node.group("all").publish(b"bad")
+        await node.group("all").publish(b"good")
+        await until(lambda: heard == [b"good"])
+
+    async def again(node: Node) -> None:
+        assert await take(node.group("all"), 1) == [b"bad"]
+        assert node.status()["waiting"] == 0
+
+    tell(town, fails)
+    assert problems == ["cannot be handled"]
+    tell(town, again)
+
+
+def test_a_handling_under_way_ends_with_the_node_and_its_message_comes_again(
+    tmp_path: Path,
+) -> None:
+    town = lonely(tmp_path)
+    ended: list[str] = []
+
+    async def story(node: Node) -> None:
+        began = asyncio.Event()
+
+        async def handle(message: ReceivedMessage) -> None:
+            began.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.append(message.payload.decode())
+
+        node.group("all").on_message(handle)
+        await node.group("all").publish(b"long")
+        await began.wait()
+
+    async def again(node: Node) -> None:
+        assert await take(node.group("all"), 1) == [b"long"]
+
+    tell(town, story)
+    assert ended == ["long"]
+    tell(town, again)
+
+
+@STORAGE
+def test_a_callback_that_gives_back_gets_it_again(tmp_path: Path, storage: str) -> None:
+    heard: list[bytes] = []
+
+    async def story(node: Node) -> None:
+        def handle(message: ReceivedMessage) -> None:
+            heard.append(message.payload)
+            if len(heard) == 1:
+                message.give_back()
+
+        node.group("all").on_message(handle)
+        await node.group("all").publish(b"one")
+        await until(lambda: len(heard) == 2)
+        await until(lambda: node.status()["unacknowledged"] == 0)
+
+    tell(lonely(tmp_path, storage), story)
+    assert heard == [b"one", b"one"]
+
+
+# Acknowledging and giving back
+
+
+@STORAGE
+def test_giving_back_twice_hands_over_once(tmp_path: Path, storage: str) -> None:
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        await group.publish(b"one")
+        message = await anext(group)
+        message.give_back()
+        message.give_back()
+        assert node.status()["waiting"] == 1
+        assert await take(group, 1) == [b"one"]
+        assert node.status()["waiting"] == 0
+
+    tell(lonely(tmp_path, storage), story)
+
+
+@STORAGE
+def test_the_first_word_about_a_message_counts(tmp_path: Path, storage: str) -> None:
+    """What was acknowledged cannot be given back, and what was given back is somebody else's."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        await group.publish(b"one")
+        message = await anext(group)
+        message.give_back()
+        with pytest.raises(NodeError, match="was given back"):
+            await message.ack()
+        message = await anext(group)
+        await message.ack()
+        await message.ack()
+        with pytest.raises(NodeError, match="was acknowledged"):
+            message.give_back()
+        assert node.status()["waiting"] == node.status()["unacknowledged"] == 0
+
+    tell(lonely(tmp_path, storage), story)
+
+
+def test_what_is_given_back_wakes_a_reader_that_waits(tmp_path: Path) -> None:
+    """The reader goes on to the next message while a task of its own fails at the first."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        await group.publish(b"one")
+        first = await anext(group)
+        reading = asyncio.create_task(take(group, 1))
+        await asyncio.sleep(0.01)  # it waits now
+        first.give_back()
+        assert await reading == [b"one"]
+
+    tell(lonely(tmp_path), story)
+
+
+def test_a_durable_acknowledgement_after_the_end_is_an_error(tmp_path: Path) -> None:
+    """The mark will never be on disk, so nobody may wait for it; the message comes again."""
+    town = lonely(tmp_path)
+
+    async def story() -> None:
+        async with town.running() as (node,):
+            await node.group("all").publish(b"one")
+            message = await anext(node.group("all"))
+        for durable in (True, False):
+            with pytest.raises(NodeError, match="stopped"):
+                await asyncio.wait_for(message.ack(durable=durable), PATIENCE)
+        async with town.running() as (node,):
+            assert await take(node.group("all"), 1) == [b"one"]
+
+    asyncio.run(story())
+
+
+def test_a_second_acknowledgement_that_is_durable_waits_for_the_mark(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        await node.group("all").publish(b"one")
+        message = await anext(node.group("all"))
+        await message.ack()
+        await message.ack(durable=True)
+        assert not node._running()._marked_later
+
+    tell(lonely(tmp_path), story)
+
+
+# One reader
+
+
+@STORAGE
+def test_a_second_reader_is_told(tmp_path: Path, storage: str) -> None:
+    """It would get nothing, or take from the first; the first goes on."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        first = asyncio.create_task(take(group, 2))
+        await asyncio.sleep(0)
+        for second in (anext(node.group("all")), anext(aiter(group))):
+            with pytest.raises(NodeError, match="is read already"):
+                await second
+        with pytest.raises(NodeError, match="is read already"):
+            group.on_message(lambda message: None)
+        await group.publish(b"one")
+        await group.publish(b"two")
+        assert await first == [b"one", b"two"]
+
+    tell(lonely(tmp_path, storage), story)
+
+
+def test_a_callback_is_a_reader(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        group.on_message(lambda message: None)
+        with pytest.raises(NodeError, match="is read already"):
+            await anext(group)
+        with pytest.raises(NodeError, match="is read already"):
+            group.on_message(lambda message: None)
+
+    tell(lonely(tmp_path), story)
+
+
+def test_readers_one_after_the_other_are_fine(tmp_path: Path) -> None:
+    """A loop that was left, a reader that was cancelled: the next one gets what follows."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        for number in range(3):
+            await group.publish(b"%d" % number)
+        async for message in group:
+            await message.ack()
+            break
+        async for message in group:
+            assert message.payload == b"1"
+            await message.ack()
+            break
+        assert await take(group, 1) == [b"2"]
+        waiting = asyncio.create_task(take(group, 1))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await group.publish(b"3")
+        assert await take(group, 1) == [b"3"]
+
+    tell(lonely(tmp_path), story)
+
+
+# Without asyncio
+
+
+def test_a_timeout_of_zero_finds_what_waits(tmp_path: Path) -> None:
+    town = lonely(tmp_path)
+    with SyncNode(town.config(1)) as node:
+        group = node.group("all")
+        assert group.receive(timeout=0) is None
+        for number in range(50):
+            group.publish(b"%d" % number)
+        found = [message.payload for message in group.messages(timeout=0)]
+    assert found == [b"%d" % number for number in range(50)]
+
+
+def test_a_second_thread_that_reads_is_told(tmp_path: Path) -> None:
+    town = lonely(tmp_path)
+    with SyncNode(town.config(1)) as node, ThreadPoolExecutor(1) as threads:
+        group = node.group("all")
+        first = threads.submit(group.receive, PATIENCE)
+        again = threading.Event()
+        while not first.done() and not again.is_set():
+            try:
+                assert group.receive(timeout=0) is None
+            except NodeError as error:
+                assert "is read already" in str(error)
+                again.set()
+        assert again.is_set()
+        group.publish(b"one")
+        message = first.result(PATIENCE)
+        assert message is not None and message.payload == b"one"

@@ -1,0 +1,71 @@
+"""The report about a run in which much is wrong: what, how often, and more than one example."""
+
+from pathlib import Path
+
+import pytest
+
+from causalcast.cli.main import main
+from causalcast.pipeline import report
+from causalcast.pipeline.check_run import check_folder
+from causalcast.pipeline.verdict import Verdict, verdict_of
+from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario import Scenario
+from causalcast.trace.run_folder import write_run
+
+UNORDERED = """
+protocol = "naive_flood"
+until_ms = 1000
+seed = 3
+[overlay]
+kind = "full_mesh"
+nodes = 4
+[network]
+latency_ms = {kind = "uniform", low = 1, high = 200}
+fifo = false
+[[publish]]
+node = [0, 1, 2, 3]
+count = 20
+interval_ms = 10
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    running = ScenarioRun(Scenario(UNORDERED, "unordered"), "deliveries")
+    running.run()
+    write_run(tmp_path / "run", running.result())
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def unordered(folder: Path) -> Verdict:
+    return verdict_of(folder, check_folder(folder))
+
+
+def test_the_verdict_names_what_is_violated(unordered: Verdict) -> None:
+    (causal,) = [result for result in unordered.results if result.name == "causal_order"]
+    assert causal.violations > 30 and causal.status == "violated"
+    said = report._verdict(unordered)
+    assert f"Violated: causal order ({causal.violations:,})." in said
+    assert "fifo order" not in said, "it is not counted here"
+
+
+def test_many_violations_are_told_and_some_drawn(unordered: Verdict) -> None:
+    (causal,) = [result for result in unordered.results if result.name == "causal_order"]
+    page = report._examples(unordered, causal)
+    told = page.count("<p>")
+    assert told == len(causal.examples) > 20
+    assert page.count('<svg class="space-time"') == report.DRAWN
+    folded = page.index("<details>")
+    assert page.count("<p>", 0, folded) == report.TOLD_AT_ONCE
+    assert len({finding.node for finding in causal.examples[:4]}) == 4, "one of each node first"
+    assert f"{causal.violations - told:,} more are counted and not told here" in page
+
+
+def test_verify_says_how_many_it_does_not_tell(
+    folder: Path, unordered: Verdict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (causal,) = [result for result in unordered.results if result.name == "causal_order"]
+    assert main(["verify", str(folder), "--local"]) == 1
+    said = capsys.readouterr().out
+    assert f"… and {causal.violations - 5:,} more" in said

@@ -16,6 +16,7 @@ from large_runs import write_large_run
 from causalcast.pipeline.check_run import check_folder
 from causalcast.testing.algorithm_16 import deliveries_of, says_in_order
 from causalcast.trace.run_folder import read_run
+from causalcast.version import VERSION, build_kind
 
 NODES = 200
 
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     publications = 200
     while True:
         with tempfile.TemporaryDirectory() as kept:

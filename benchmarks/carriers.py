@@ -30,6 +30,7 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
 from causalcast.runtime.links.sealing import ClusterKey
 from causalcast.runtime.links.udp_carrier import UdpCarrier
+from causalcast.version import VERSION, build_kind
 from causalcast.wire.framing import FrameReader, frame
 
 FRAME_BYTES = 64
@@ -230,6 +231,7 @@ def main() -> int:
     parser.add_argument("--transports", nargs="+", default=["tcp", "udp"], metavar="NAME")
     parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     found: dict[tuple[float, str], list[Result]] = {}
     for _ in range(options.rounds):
         for loss in options.loss:

@@ -7,6 +7,7 @@ everything else (acknowledgements, probes, repetitions' shares) per delivery.
 
 import argparse
 import json
+import sys
 
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from causalcast.parts.safe_path import NOBODY
 from causalcast.protocols.locamu import SPEC, Copy
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
+from causalcast.version import VERSION, build_kind
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import LENGTH_BYTES
 
@@ -122,6 +124,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=3)
     parser.add_argument("--headers", default="compressed", choices=["compressed", "dense"])
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     for nodes in (63, 1023, 65_535):
         print(json.dumps(worst_case(nodes, options.f)), flush=True)
     for nodes in options.nodes:

@@ -7,6 +7,7 @@ of what is missing down, or with all of them up. Order and integrity must hold i
 
 import argparse
 import json
+import sys
 
 from causalcast.judge import judge
 from causalcast.protocols.locamu import SPEC
@@ -14,18 +15,19 @@ from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.trial import SAFETY
+from causalcast.version import VERSION, build_kind
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--f", type=int, default=1)
-    parser.add_argument("--hand-on", default="gone", choices=["gone", "suspected"])
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     counts = {"somebody_down": 0, "waiting_publisher_down": 0, "waiting_publishers_up": 0}
     wrong: list[int] = []
     for seed in range(options.runs):
-        settings = {"f": options.f, "hand_on": options.hand_on}
+        settings = {"f": options.f}
         head, tables = draw_stage(SPEC, seed, settings)
         tables = [(name, {} if name == "calm" else table) for name, table in tables]
         adversary = prepare_adversary(Scenario(toml_text(head, tables), "run"), "deliveries")

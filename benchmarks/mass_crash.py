@@ -9,6 +9,7 @@ all messages that any of them has.
 
 import argparse
 import random
+import sys
 import time
 
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.safe_parts import Parts
+from causalcast.version import VERSION, build_kind
 
 SHARES = [10, 30, 50, 70]
 
@@ -84,6 +86,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--setup", choices=["vector", "safe_path"], help="both by default")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     print(f"{options.nodes} nodes\n{'':24} {'parts':>6} {'largest':>15} reliability  CPU s")
     for setup in [options.setup] if options.setup else ["vector", "safe_path"]:
         for share in SHARES:

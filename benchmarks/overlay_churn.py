@@ -7,6 +7,7 @@ counts the nodes that were there all the time. The first 20 broadcasts are not c
 
 import argparse
 import random
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.simulator.steps import DUPLICATE
+from causalcast.version import VERSION, build_kind
 
 SENDERS = 10
 ROUNDS = 12
@@ -91,6 +93,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=300)
     parser.add_argument("--active-view", type=int, default=4)
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     print(f"{options.nodes} nodes\n{'tree':8} every ms redundancy  mean ms  p99 ms   reliab.")
     for every_ms in CHURN_MS:
         for tree in TREES:

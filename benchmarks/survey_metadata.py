@@ -6,11 +6,13 @@ members talk, which is the favourable case. `barriers`: the worst case, everybod
 
 import argparse
 import json
+import sys
 
 from causalcast.core import GroupId, NodeId
 from causalcast.parts.stamped_broadcast import StampedBroadcast
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
+from causalcast.version import VERSION, build_kind
 
 COMPACT = ("compaction_multicast", "compaction_pairwise")
 
@@ -123,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     found = {
         "clock": [clock(n, count) for n in (10, 100, 200, 1000) for count in (100, 60_000)],
         "compaction": [compaction(n, 4) for n in (50, 99)],

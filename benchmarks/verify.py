@@ -21,6 +21,7 @@ from memory import PeakMemory
 
 from causalcast.pipeline.session import make_session
 from causalcast.pipeline.spark_job import check_runs
+from causalcast.version import VERSION, build_kind
 
 # name: nodes, publications, groups
 SIZES = {
@@ -98,6 +99,7 @@ def main() -> int:
     parser.add_argument("--runs", type=Path, help="where the runs are kept, to be used again")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     unknown = [size for size in options.sizes if size not in SIZES]
     if unknown:
         parser.error(f"no size {unknown[0]!r}; there are {', '.join(SIZES)}")

@@ -20,6 +20,7 @@ import pyarrow as pa
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_events, write_run
 from causalcast.trace.schema import EVENTS, KIND_CODE, KINDS
+from causalcast.version import VERSION, build_kind
 
 NODES = 50
 PER_SECOND = 20  # publications
@@ -77,6 +78,7 @@ def main() -> int:
     parser.add_argument("--state-store", action="store_true", help="state in Spark's state store")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     seen: dict[int, float] = {}
     beats: list[str] = []
     with tempfile.TemporaryDirectory() as kept:

@@ -11,6 +11,7 @@ from loopback_nodes import PATIENCE, Neighbourhood, links, until
 from causalcast import Node
 from causalcast.core.ids import ANY_LINK, NodeId
 from causalcast.errors import NodeError
+from causalcast.trace.node_log import read_log
 
 
 async def publish_for_ever(node: Node, acknowledged: list[bytes], name: str) -> None:
@@ -110,3 +111,31 @@ def test_what_is_stopped_twice_closes_its_files_once(tmp_path: Path) -> None:
             await one.stop()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("protocol", ["vector_clock_broadcast", "locamu"])
+def test_nothing_happens_behind_the_last_row(tmp_path: Path, protocol: str) -> None:
+    """A trace that ends with another row than the farewell is that of a node that crashed."""
+    town = Neighbourhood(tmp_path, 2, protocol)
+
+    async def story() -> None:
+        async with town.node(2) as two:
+            one = town.node(1)
+            await one.start()
+            await until(lambda: links(one) == [2])
+            host = one._running()
+            close = host.links.close
+
+            async def close_slowly() -> None:
+                """As over a network that loses packets."""
+                for number in range(20):
+                    await two.group("all").publish(b"%d" % number)
+                    await asyncio.sleep(0.01)
+                await close()
+
+            host.links.close = close_slowly  # type: ignore[method-assign]
+            await one.stop()
+
+    asyncio.run(story())
+    (log,) = tmp_path.rglob("node-1.nodelog")
+    assert read_log(log).ended_well()

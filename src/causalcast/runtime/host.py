@@ -272,6 +272,8 @@ class Host(SteppingHost):
             return
         self.add_row(self.wall_us(), LEAVE)
         self.end_turn()
+        self.has_gone = True
+        self.cancel_timers()
         await self.links.close()
         self._finish_life(None)
 
@@ -306,7 +308,7 @@ class Host(SteppingHost):
         self.cancel_timers()
         waiting = [*self.held.publishers(), *self._marked_later]
         self.held.clear()
-        self.is_over = True
+        self.is_over = self.has_gone = True
         self.stopped.set()
         gone = failure or NodeError("the node was stopped")
         for future in waiting:
@@ -872,12 +874,12 @@ class Host(SteppingHost):
         return link_id(self.me, (self.starts << LINK_BITS_PER_LIFE | self._dials) & NUMBER_MASK)
 
     def link_up(self, peer: NodeId, link: LinkId, dialled: bool) -> None:
-        if not self.stopped.is_set():
+        if not self.has_gone:
             self._meet(peer)
             self.step(lambda: self.stack.link_up(peer, link, dialled, self.out))
 
     def link_lost(self, peer: NodeId, link: LinkId, reason: str) -> None:
-        if not self.stopped.is_set():
+        if not self.has_gone:
             self._write_down(peer, self.known_of(peer))
             self.step(lambda: self.stack.lose_link(peer, link, reason, self.out))
 
@@ -937,11 +939,13 @@ class Host(SteppingHost):
             self.events.add(Event(name, peer, self.wall_us(), meaning))
 
     def heard(self, peer: NodeId) -> None:
-        if not self.stopped.is_set():
+        if not self.has_gone:
             self.step(lambda: self.stack.heard(peer, self.out))
 
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
+        if self.has_gone:
+            return
         self.start_step()
         messages, error = self.codec.decode_all(frames)
         if not self.wants[RECEIVE]:

@@ -104,6 +104,9 @@ class SteppingHost(World):
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
         self.is_over = False  # the same, for those who only look
+        # It has said that it leaves, and takes nothing in any more: whatever came after its last
+        # row would look like a life that ended without one.
+        self.has_gone = False
         self.inbox = Inbox(
             config.limits.inbox_bytes, self.load_body, self._inbox_is_full, self.beside
         )

@@ -29,6 +29,7 @@ from causalcast.trace.gather import gather
 
 LEAST_SETTLED: Final = 3  # nodes that have found their place, before another one is killed
 KILLS_PER_ROUND: Final = 40
+ENDS_WITHIN: Final = 5.0  # seconds from an answer that fails to the end of the process
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
 # A spell of a network fault has fired when it hit packets.
@@ -149,7 +150,7 @@ class _Story:
             self._cluster.start_all()
             self._disturb(kills)
             self._mend()
-            self._wait_for_rest()
+            self._come_to_rest()
         except NodeError as error:
             self._wrong.append(str(error))
         finally:
@@ -304,9 +305,36 @@ class _Story:
             self._cluster.free_disk(node)
         time.sleep(0.2)  # whoever has met the end of its disk stops now
         self._look_for_the_fallen()
+        self._bring_all_back()
+
+    def _bring_all_back(self) -> None:
         while self._down:
             self._bring_back()
-        self._cluster.wait_ready(*self._running())
+
+    def _come_to_rest(self) -> None:
+        """Everybody is there and has everything."""
+        while True:
+            try:
+                self._cluster.wait_ready(*self._running())
+                self._wait_for_rest()
+            except NodeError:
+                # On a busy machine a node may take long to end after it met a full disk.
+                if not self._has_somebody_fallen():
+                    raise
+                self._bring_all_back()
+            else:
+                return
+
+    def _has_somebody_fallen(self) -> bool:
+        """Whether the disk of some node was full, so that it ends, or has ended by now."""
+        deadline = time.monotonic() + ENDS_WITHIN
+        while self._met_full_disk and time.monotonic() < deadline:
+            before = len(self._wrong)
+            self._look_for_the_fallen()
+            if self._down:
+                return len(self._wrong) == before
+            time.sleep(0.1)
+        return False
 
     def _running(self) -> list[int]:
         return [node for node in self._cluster.ids if self._cluster.is_running(node)]

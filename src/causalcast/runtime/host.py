@@ -41,7 +41,7 @@ from causalcast.runtime.links.introductions import Addresses, greeting_at, take_
 from causalcast.runtime.links.sealing import membership
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT, Connection, TcpLinks
 from causalcast.runtime.links.udp_carrier import UdpCarrier
-from causalcast.runtime.lives import ADVICE, MOST_PAST, UNKNOWN, Known, Life
+from causalcast.runtime.lives import ADVICE, MOST_PAST, UNKNOWN, Known, Life, PastLife
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
@@ -99,7 +99,7 @@ class Host(SteppingHost):
         self.failure: CausalcastError | None = None
         self._is_stopping = False  # nothing new begins
         self._life = Life()
-        self._lives: list[int] = []  # this one and those before, the oldest first
+        self._lives: list[PastLife] = []  # this one and those before, the oldest first
         self._met: dict[int, Known] = {}  # what is known of neighbours, by node
         self._last_of: dict[NodeId, int] = {}  # the last number that a neighbour brought of its own
         self._told: set[tuple[str, NodeId]] = set()  # what operators were told, about whom
@@ -209,7 +209,8 @@ class Host(SteppingHost):
             incarnation = memory.incarnation or _drawn()
             past = memory.lives[::-1]
             self._life = Life(incarnation, self.starts, _drawn(), past, memory.published)
-            self._lives = [*memory.lives, self._life.life][-MOST_PAST:]
+            this = PastLife(self._life.life, self._life.began)
+            self._lives = [*memory.lives, this][-MOST_PAST:]
             self._met = memory.met
 
     def _make_admission(self, tls: Tls | None) -> None:

@@ -4,8 +4,8 @@ A node is its id, its incarnation, which is drawn when its storage is made, and 
 drawn at each start. Its journal has all of them, it tells them in greetings, and its neighbours
 write down what they were told, with the last number of it that came from it. Storage that was lost
 has another incarnation; an older copy has other lives where the neighbours know better; and where
-the end of a journal is missing, a life begins with fewer numbers than are known. Such a node would
-give out numbers a second time, and what it publishes would be taken for something old.
+the end of a journal is missing, the next life begins with fewer numbers than are known. Such a node
+would give out numbers a second time, and what it publishes would be taken for something old.
 """
 
 from typing import Final
@@ -20,19 +20,26 @@ ADVICE: Final = (
 )
 
 
+class PastLife(msgspec.Struct, array_like=True, frozen=True):
+    """One of the lives before."""
+
+    life: int
+    began: int  # the last number that the node had given out when it began
+
+
 class Life(msgspec.Struct, array_like=True, frozen=True):
     """What a node says of itself."""
 
     incarnation: int = UNKNOWN
     start: int = 0  # how often it has started
     life: int = 0
-    past: list[int] = []  # the lives before, the last one first
-    began: int = 0  # the last number that it had given out when this life began
+    past: list[PastLife] = []  # the lives before, the last one first
+    began: int = 0  # as for lives before
 
-    def life_at(self, start: int) -> int | None:
+    def at(self, start: int) -> PastLife | None:
         """Its life after it had started so often; None if it does not say."""
         if start == self.start:
-            return self.life
+            return PastLife(self.life, self.began)
         back = self.start - start - 1
         return self.past[back] if 0 <= back < len(self.past) else None
 
@@ -54,8 +61,15 @@ def went_back(now: Life, known: Known | None) -> str:
         return "its storage is not the one that it had before"
     if now.start < known.start:
         return f"this is its start {now.start}, and its start {known.start} is known"
-    if now.life_at(known.start) not in (None, known.life):
+    then = now.at(known.start)
+    if then is not None and then.life != known.life:
         return f"it was another life of it that began with its start {known.start}"
-    if now.life != known.life and now.began < known.published:
-        return f"its number {known.published} is known, and it had forgotten all after {now.began}"
+    if now.life == known.life:
+        return ""
+    following = now.at(known.start + 1) or PastLife(now.life, now.began)
+    if following.began < known.published:
+        return (
+            f"its number {known.published} is known, and it had forgotten all after "
+            f"{following.began}"
+        )
     return ""

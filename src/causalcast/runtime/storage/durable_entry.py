@@ -12,7 +12,7 @@ import msgspec
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.runtime.lives import MOST_PAST, Known
+from causalcast.runtime.lives import MOST_PAST, Known, PastLife
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 
@@ -81,7 +81,7 @@ class Snapshot(msgspec.Struct, tag=3, array_like=True):
     delivered_in: dict[int, int]
     untraced: list[TraceRows]  # of steps whose rows may not be in the trace log yet
     incarnation: int
-    lives: list[int]  # the last ones, the oldest first
+    lives: list[PastLife]  # the last ones, the oldest first
     nodes: list[int]  # of the graph; what others had by then can be brought to nobody else
     met: dict[int, Known]  # by node
 
@@ -167,7 +167,7 @@ class Memory:
         self.rows: list[TraceRows] = []  # of every step in the journal
         self.has_all_rows = True  # False: a snapshot stands for older ones
         self.incarnation = 0
-        self.lives: list[int] = []  # the last ones, the oldest first
+        self.lives: list[PastLife] = []  # the last ones, the oldest first
         self.nodes: list[int] | None = None  # who was there at the last compaction
         self.met: dict[int, Known] = {}
 
@@ -186,7 +186,7 @@ class Memory:
             elif isinstance(entry, Started):
                 self.starts, self.identity = entry.count, entry.identity
                 self.incarnation = entry.incarnation
-                self.lives = [*self.lives, entry.life][-MOST_PAST:]
+                self.lives = [*self.lives, PastLife(entry.life, self.published)][-MOST_PAST:]
             elif isinstance(entry, Snapshot):
                 self._take_snapshot(entry)
             elif isinstance(entry, MoreRecords):

@@ -1,5 +1,6 @@
 """`causalcast trace`: a foreign log becomes a run that can be judged, and a run leaves again."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -48,6 +49,25 @@ def test_a_bad_line_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert main(["trace", "import", str(log), "--out", str(tmp_path / "run")]) == 2
     assert f"{log}: line 3: not JSON" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_packed_logs_needs_no_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    logs, run = tmp_path / "logs", tmp_path / "run"
+    logs.mkdir()
+    for node in ("ada", "bob"):
+        line = {"node": node, "pos": 0, "kind": "publish", "message": f"of {node}"}
+        text = json.dumps(line) + "\n" + '{"node": "' * (node == "bob")
+        (logs / f"{node}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    assert main(["trace", "import", str(logs), "--out", str(run), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["events"], said["nodes"]) == (2, 2)
+    assert said["left_out"] == [
+        f"{logs / 'bob.jsonl.gz'}: line 2: torn: no JSON, and no end of line after it"
+    ]
+    assert main(["trace", "import", str(logs), "--out", str(tmp_path / "again")]) == 0
+    assert "left out: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["shiviz", "jsonl"])

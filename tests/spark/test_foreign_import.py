@@ -1,17 +1,20 @@
 """Importing on Spark gives the run that importing in one process gives."""
 
+import gzip
 import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.foreign_import import import_logs
 from causalcast.testing.random_traces import damage, good_run
 from causalcast.trace.export import to_json_lines
-from causalcast.trace.foreign_log import import_log
+from causalcast.trace.foreign_log import import_log, import_records, records_of
+from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.run_folder import Run, read_run
 
 
@@ -55,6 +58,25 @@ def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int) -> None:
     log.write_text("\n".join(lines if seed == 3 else with_names(lines, random)) + "\n\n")
     import_logs(spark, [log], tmp_path / "run")
     same(read_run(tmp_path / "run"), import_log(log))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_packed_and_torn_files_are_the_same_run_too(spark: Any, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number, node in enumerate("abcd"):
+        lines = [line(node=node, pos=pos, message=f"{node}{pos}") for pos in range(20)]
+        text = ("\n".join(lines) + "\n" + '{"node": "' * (number % 2)).encode()
+        (logs / f"{node}.jsonl").write_bytes(text if number < 2 else gzip.compress(text))
+    last = "".join(line(node="e", pos=pos, message=f"e{pos}") + "\n" for pos in range(20))
+    packed = pa.compress(last.encode(), codec="zstd", asbytes=True)
+    (logs / "e.jsonl.zst").write_bytes(packed)
+    found = import_logs(spark, files_at(logs), tmp_path / "run")
+    said = "the last line is torn: no JSON, and no end"
+    assert sorted(found["left_out"]) == [f"{logs / name}.jsonl: {said}" for name in "bd"]
+    files = LogFiles(files_at(logs))
+    same(read_run(tmp_path / "run"), import_records(records_of(files), files.title))
 
 
 def line(**values: Any) -> str:

@@ -18,10 +18,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.foreign_lines import FIGURES, line_error, parse_lines, read_lines
+from causalcast.pipeline.foreign_lines import FIGURES, line_error, parse_lines
+from causalcast.pipeline.log_lines import read_lines
 from causalcast.pipeline.places import Place
 from causalcast.pipeline.remote_files import exists, remove, rename, upload
 from causalcast.trace.foreign_log import ORIGIN_SHIFT, SAFETY, UNKNOWN_FROM, names_table
+from causalcast.trace.log_files import title_of
 from causalcast.trace.run_folder import ROWS_PER_FILE
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import EVENTS, GROUPS, GUARANTEES, MEMBERS, NODES
@@ -41,12 +43,13 @@ class _Members:
 
 def import_logs(
     spark: Any, paths: Sequence[Place], out: Place, redelivery: str = "none"
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Write the run that the logs describe; how many events, nodes and groups it has."""
     if out.exists() if isinstance(out, Path) else exists(spark, out):
         raise TraceError(f"{out}: already exists; remove it or choose another --out")
     lines = read_lines(spark, paths)
-    parsed = parse_lines(lines).cache()
+    rows, left_out = parse_lines(lines)
+    parsed = rows.cache()
     try:
         nodes = _numbered(parsed, "node")
         groups = _numbered(parsed.where("group is not null"), "group")
@@ -56,8 +59,10 @@ def import_logs(
         kept, founders = _without_founding_joins(spark, ordered)
         events = _with_ids(spark, lines, kept).cache()
         members = _memberships(events, founders, groups, nodes)
-        run_id = paths[0].name.rpartition(".")[0] or paths[0].name
-        return _write(spark, events, nodes, groups, members, out, run_id, redelivery)
+        found = _write(
+            spark, events, nodes, groups, members, out, title_of(paths[0].name), redelivery
+        )
+        return {**found, "left_out": left_out}
     finally:
         spark.catalog.clearCache()
 

@@ -1,17 +1,10 @@
-"""Foreign logs as a DataFrame of checked lines: JSON text in, typed columns out.
+"""Foreign logs as a DataFrame of checked lines: JSON text in, typed columns out."""
 
-`order` is a line's place in its file: where its block begins, and its place in that block. Lines of
-several files keep the order of the files' names.
-"""
-
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.places import Place
 from causalcast.trace.foreign_log import ONLY_GROUP
 from causalcast.trace.schema import KINDS
 
@@ -25,40 +18,40 @@ FIGURES = {
 }  # fmt: skip
 
 
-def read_lines(spark: Any, paths: Sequence[Place]) -> Any:
-    """Every line with its place: `text, path, order`."""
-    place = F.struct(
-        F.col("_metadata.file_path").alias("path"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.monotonically_increasing_id().alias("line"),
-    )
-    files = [str(path.resolve()) if isinstance(path, Path) else path.uri for path in paths]
-    return spark.read.text(files).select(F.col("value").alias("text"), place.alias("order"))
+TOLD = 100  # torn ends that are told one by one
 
 
-def parse_lines(lines: Any) -> Any:
-    """One row per event, or a `TraceError` that names the first line that is none."""
+def parse_lines(lines: Any) -> tuple[Any, list[str]]:
+    """One row per event, or a `TraceError` that names the first line that is none.
+
+    A torn last line is no event and no error; those are told.
+    """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "broken"}
     parsed = (
         lines.where(F.trim("text") != "")
         .withColumn("event", F.from_json("text", LINE, options))
-        .select("text", "order", "event.*")
+        .select("text", "order", "torn", "event.*")
     )
-    wrong = parsed.withColumn("complaint", _complaint()).where("complaint is not null")
-    first = wrong.orderBy("order").limit(1).collect()
-    if first:
-        raise line_error(lines, first[0]["order"], first[0]["complaint"])
+    wrong = parsed.withColumn("complaint", _complaint()).where("complaint is not null or torn")
+    found = wrong.select("order", "torn", "complaint").orderBy("torn", "order").limit(TOLD)
+    left_out = []
+    for row in found.collect():
+        if not row["torn"]:
+            raise line_error(lines, row["order"], row["complaint"])
+        left_out.append(f"{_name(row['order'])}: the last line is torn: no JSON, and no end")
     has_group = F.col("kind").isin("publish", "deliver", "join")
     at_us = F.coalesce("at_us", F.round(F.col("time") * 1e6), "pos").cast("long")
-    return (
-        parsed.withColumn("group", F.when(has_group, F.coalesce("group", F.lit(ONLY_GROUP)))
+    rows = (
+        parsed.where("not torn")
+        .withColumn("group", F.when(has_group, F.coalesce("group", F.lit(ONLY_GROUP)))
                           .otherwise(F.col("group")))
         .withColumn("is_timed", F.coalesce("at_us", "time").isNotNull())
         .withColumn("at_us", at_us)
         .withColumn("node_is_text", F.col("text").rlike(r'"node"\s*:\s*"'))
         .withColumn("group_is_text", ~F.col("text").rlike(r'"group"\s*:\s*\d'))
-        .drop("text", "broken", "time")
+        .drop("text", "torn", "broken", "time")
     )  # fmt: skip
+    return rows, left_out
 
 
 def _complaint() -> Any:
@@ -85,5 +78,9 @@ def line_error(lines: Any, order: Any, what: str) -> TraceError:
         & ((here["block"] < order["block"])
            | ((here["block"] == order["block"]) & (here["line"] < order["line"])))
     )  # fmt: skip
-    name = order["path"].removeprefix("file://")
-    return TraceError(f"{name}: line {before.count() + 1}: {what}")
+    return TraceError(f"{_name(order)}: line {before.count() + 1}: {what}")
+
+
+def _name(order: Any) -> str:
+    path: str = order["path"]
+    return path.removeprefix("file://")

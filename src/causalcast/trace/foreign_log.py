@@ -15,7 +15,7 @@ group without `join` lines the members are the nodes that publish or deliver in 
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from causalcast.errors import TraceError
 from causalcast.trace.export import message_name
+from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.recorder import NONE, Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.trace.run_header import RunHeader
@@ -37,8 +38,17 @@ FIGURES = ("peer", "payload_bytes", "metadata_bytes", "value")
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
 
 
+@dataclass(frozen=True)
+class Record:
+    """What one line says, before it is checked, and where it stands."""
+
+    where: str
+    raw: Any
+
+
 @dataclass
 class _Line:
+    where: str
     number: int
     node: str | int
     kind: str
@@ -60,30 +70,34 @@ class _Members:
 
 
 def import_log(path: Path, redelivery: str = "none") -> Run:
-    """The run that a foreign log describes, or an error that names the line."""
-    lines = list(_lines(path))
+    """The run that one foreign log describes, or an error that names the line."""
+    files = LogFiles(files_at(path))
+    return import_records(records_of(files), files.title, redelivery)
+
+
+def records_of(files: LogFiles) -> Iterator[Record]:
+    """What the lines of some files say; a torn last line is left out."""
+    for line in files.lines():
+        try:
+            raw = json.loads(line.text)
+        except json.JSONDecodeError as error:
+            if line.ends:
+                raise TraceError(f"{line.where}: not JSON ({error.msg})") from None
+            files.leave_out(line)
+        else:
+            yield Record(line.where, raw)
+
+
+def import_records(records: Iterable[Record], title: str, redelivery: str = "none") -> Run:
+    """The run that some records describe, or an error that names the first wrong one."""
+    lines = [_checked(number, record) for number, record in enumerate(records, 1)]
     if not lines:
-        raise TraceError(f"{path}: no events")
-    return _Import(path, lines).run(redelivery)
+        raise TraceError(f"{title}: no events")
+    return _Import(title, lines).run(redelivery)
 
 
-def _lines(path: Path) -> Iterator[_Line]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise TraceError(f"{path}: cannot be read ({reason})") from None
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield _parsed(path, number, line)
-
-
-def _parsed(path: Path, number: int, text: str) -> _Line:
-    where = f"{path}: line {number}"
-    try:
-        raw = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{where}: not JSON ({error.msg})") from None
+def _checked(number: int, record: Record) -> _Line:
+    where, raw = record.where, record.raw
     if not isinstance(raw, dict):
         raise TraceError(f"{where}: expected an object, found {type(raw).__name__}")
     for key in ("node", "kind"):
@@ -104,14 +118,15 @@ def _parsed(path: Path, number: int, text: str) -> _Line:
             raise TraceError(f"{where}: {key!r} must be a number")
     if kind in ("publish", "deliver", "join") and group is None:
         group = ONLY_GROUP
-    return _Line(number, raw["node"], kind, raw, group, None if message is None else str(message))
+    name = None if message is None else str(message)
+    return _Line(where, number, raw["node"], kind, raw, group, name)
 
 
 class _Import:
     """Gives numbers to everything that has a name, log by log."""
 
-    def __init__(self, path: Path, lines: list[_Line]) -> None:
-        self.path = path
+    def __init__(self, title: str, lines: list[_Line]) -> None:
+        self.title = title
         self.nodes = _numbered([line.node for line in lines])
         self.groups = _numbered([line.group for line in lines if line.group is not None])
         self.logs: dict[int, list[_Line]] = {node: [] for node in sorted(self.nodes.values())}
@@ -132,7 +147,7 @@ class _Import:
         self._add_members_without_joins()
         logged = self.members.groups_with_joins >= set(self.groups.values())
         header = RunHeader(
-            run_id=self.path.stem,
+            run_id=self.title,
             world="imported",
             version=VERSION,
             guarantees=[g for g in GUARANTEES if logged or g in SAFETY],
@@ -260,7 +275,7 @@ class _Import:
         return node << ORIGIN_SHIFT | self.unknown
 
     def _error(self, line: _Line, what: str) -> TraceError:
-        return TraceError(f"{self.path}: line {line.number}: {what}")
+        return TraceError(f"{line.where}: {what}")
 
 
 def _microseconds(line: _Line) -> int:

@@ -17,7 +17,7 @@ from causalcast.trace.run_folder import Run
 
 def imported(folder: Path, *lines: dict[str, Any] | str) -> Run:
     path = folder / "log.jsonl"
-    path.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines))
+    path.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n")
     return import_log(path)
 
 

@@ -9,13 +9,19 @@ from rich.console import Console
 
 from causalcast.cli.extras import require
 from causalcast.cli.places import place, remote_ones
+from causalcast.cli.span_options import add_span_options, span_rules
 from causalcast.cli.spark_options import add_spark_options
-from causalcast.trace.foreign_log import import_records, records_of
+from causalcast.errors import ConfigError
+from causalcast.trace.foreign_log import Record, import_records, records_of
 from causalcast.trace.log_files import LogFiles, log_files
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.run_header import REDELIVERY
+from causalcast.trace.spans.span_files import FORMS, JSON_LINES, form_of, spans_of
+from causalcast.trace.spans.span_log import span_records
 
-IN_THIS_PROCESS = 64 << 20  # bytes of text; more is imported on Spark
+# Bytes of text; more is imported on Spark. A span has many times the text of a line.
+IN_THIS_PROCESS = 64 << 20
+SPANS_IN_THIS_PROCESS = 256 << 20
 
 IMPORT_EPILOG = """
 one JSON object per line:
@@ -26,6 +32,8 @@ one JSON object per line:
 (seconds) gives the order within a node. A `join` line before a node's first publish or deliver
 makes it a founding member; a later one, or one with "late": true, a late one. In a group without
 join lines the members are the nodes that publish or deliver in it.
+
+or spans: OTLP in JSON lines or protobuf, as OpenTelemetry's exporters write them, or Jaeger's JSON.
 """
 
 
@@ -33,17 +41,20 @@ def add_import(actions: Any) -> None:
     """Declare `trace import`."""
     parser = actions.add_parser(
         "import",
-        help="make a run of a log in JSON lines",
+        help="make a run of a log in JSON lines, or of spans",
         description="Make a run of a log that another system wrote, so that it can be verified.",
         epilog=IMPORT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "logs", nargs="+", type=place, metavar="LOG",
-        help="files with one JSON object per line, also .gz and .zst, folders of such, - for"
-        " standard input; a URI such as s3a://… is read by Spark",
+        help="files with one JSON object per line or with spans, also .gz and .zst, folders of"
+        " such, - for standard input; a URI such as s3a://… is read by Spark",
     )  # fmt: skip
     parser.add_argument("--out", type=place, required=True, metavar="RUN", help="folder to write")
+    parser.add_argument(
+        "--format", choices=FORMS, help="what the logs are (default: seen from how they begin)"
+    )
     parser.add_argument(
         "--redelivery",
         choices=REDELIVERY,
@@ -51,9 +62,11 @@ def add_import(actions: Any) -> None:
         help="after_recover: the system may deliver a message again after a restart",
     )
     parser.add_argument(
-        "--spark", action="store_true", help="on Spark, as logs beyond 64 MB of text are"
-    )
+        "--spark", action="store_true",
+        help="on Spark, as logs beyond 64 MB of text and spans beyond 256 MB are",
+    )  # fmt: skip
     add_spark_options(parser)
+    add_span_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run_import)
 
@@ -62,37 +75,74 @@ def run_import(options: argparse.Namespace) -> int:
     """Read foreign logs and write a run."""
     with log_files([log for log in options.logs if isinstance(log, Path)]) as files:
         elsewhere = remote_ones(options.logs)
+        form = options.format or _form(files)
         asked = options.spark or options.master or options.remote
         on_spark = asked or elsewhere or remote_ones([options.out])
-        if on_spark or files.bytes_of_text > IN_THIS_PROCESS:
-            found = _import_on_spark(options, [*files.paths, *elsewhere])
+        most = IN_THIS_PROCESS if form == JSON_LINES else SPANS_IN_THIS_PROCESS
+        if on_spark or files.bytes_of_text > most:
+            found = _import_on_spark(options, [*files.paths, *elsewhere], form)
         else:
-            found = _import_here(options, files)
-    left_out = found["left_out"]
-    if options.json:
-        print(json.dumps({"out": str(options.out), **found}))
-    else:
-        print(
-            f"{options.out}: {found['events']:,} events of {found['nodes']:,} nodes in"
-            f" {found['groups']:,} groups"
-        )
-        for what in left_out:
-            print(f"left out: {what}")
+            found = _import_here(options, files, form)
+    _tell(options, found)
     return 0
 
 
-def _import_here(options: argparse.Namespace, files: LogFiles) -> dict[str, Any]:
-    run = import_records(records_of(files), files.title, options.redelivery)
+def _form(files: LogFiles) -> str:
+    """What the files hold, which must be one thing; elsewhere it must be said."""
+    forms = {form_of(path): path for path in files.paths}
+    if len(forms) > 1:
+        said = ", ".join(f"{files.name(path)} is {form}" for form, path in forms.items())
+        raise ConfigError(f"files of several forms ({said}): import them apart, or say --format")
+    return next(iter(forms), JSON_LINES)
+
+
+def _tell(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    if options.json:
+        print(json.dumps({"out": str(options.out), **found}))
+        return
+    print(
+        f"{options.out}: {found['events']:,} events of {found['nodes']:,} nodes in"
+        f" {found['groups']:,} groups"
+    )
+    for what in found["left_out"]:
+        print(f"left out: {what}")
+    for what in found.get("spans", []):
+        print(what)
+    if "rules" in found:
+        print("read by these rules:")
+    for rule in found.get("rules", []):
+        print(f"  {rule}")
+
+
+def _import_here(options: argparse.Namespace, files: LogFiles, form: str) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if form == JSON_LINES:
+        records: Any = records_of(files)
+    else:
+        records, told = _records_of_spans(options, files, form)
+    run = import_records(records, files.title, options.redelivery)
     write_run(options.out, run)
     sizes = {"events": len(run.events), "nodes": len(run.nodes), "groups": len(run.groups)}
-    return {**sizes, "left_out": files.left_out}
+    return {**sizes, "left_out": files.left_out, **told}
 
 
-def _import_on_spark(options: argparse.Namespace, logs: list[Any]) -> dict[str, Any]:
+def _records_of_spans(
+    options: argparse.Namespace, files: LogFiles, form: str
+) -> tuple[list[Record], dict[str, Any]]:
+    rules = span_rules(options)
+    records, counts = span_records(spans_of(files, form, rules.wanted), rules)
+    return records, {"spans": counts.told(), "rules": rules.told()}
+
+
+def _import_on_spark(options: argparse.Namespace, logs: list[Any], form: str) -> dict[str, Any]:
     require("spark", "`causalcast trace import` on Spark")
     from causalcast.pipeline.foreign_import import import_logs
     from causalcast.pipeline.session import make_session
 
+    if form != JSON_LINES:
+        raise ConfigError(
+            f"{form} on Spark is not supported: import less than 256 MB of spans at a time"
+        )
     with Console(stderr=True).status(f"importing {len(logs)} log(s)"):
         spark = make_session(options.master, options.remote)
         return import_logs(spark, logs, options.out, options.redelivery)

@@ -1,0 +1,128 @@
+"""What the spans of one trace say of messages: publications and deliveries, each at a moment.
+
+Parents are always of the same trace, so a trace is all that has to be looked at together. Links go
+from trace to trace, but a link is the name of a message already: the key of its producer span.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from causalcast.trace.spans.operations import OTHER, PROCESS, PUBLISH, RECEIVE, Operation
+from causalcast.trace.spans.rules import SpanRules
+from causalcast.trace.spans.span import SPAN_DIGITS
+
+# Equal times do not order anything, so such a row goes where it proves nothing: a publication
+# before deliveries. Only what was published while something was processed stands after that.
+FREE, PARENT, CHILD, DELIVERY = range(4)
+
+
+@dataclass(slots=True)
+class Moment:
+    """One publication, or one delivery of one message."""
+
+    service: str
+    process: str
+    role: str
+    at_ns: int
+    rank: int
+    """Its place among equal times."""
+    message: str
+    """Its key; empty if a consumer span names none."""
+    name: str = ""
+    """What people call the message; publications only."""
+    topic: str = ""
+    share: str = ""
+    key: str = ""
+    attempt: int = 0
+    failed: bool = False
+    causes: tuple[str, ...] = ()
+
+
+def moments_of(operations: Iterable[Operation], rules: SpanRules) -> Iterator[Moment]:
+    """The moments of one trace, whose spans may come in any order, and more than once."""
+    return _Trace(operations, rules).moments()
+
+
+class _Trace:
+    """The operations of a trace by their keys."""
+
+    def __init__(self, operations: Iterable[Operation], rules: SpanRules) -> None:
+        self.rules = rules
+        self.operations = {operation.key: operation for operation in operations}
+        self.first_answer: dict[str, int] = {}
+
+    def moments(self) -> Iterator[Moment]:
+        publications = [
+            self._publication(operation)
+            for operation in self.operations.values()
+            if operation.role == PUBLISH and not self._only_sends(operation)
+        ]
+        yield from publications  # all are known by now, so each delivery knows its answers
+        for operation in self.operations.values():
+            if operation.role in (PROCESS, RECEIVE):
+                yield from self._deliveries(operation)
+
+    def _only_sends(self, operation: Operation) -> bool:
+        """Whether it sends what other spans created; those are the publications then."""
+        parent = self.operations.get(operation.parent)
+        created_above = parent is not None and parent.creates
+        return created_above or (bool(operation.links) and not operation.creates)
+
+    def _publication(self, operation: Operation) -> Moment:
+        above = self._above(operation)
+        causes: list[str] = []
+        rank = FREE
+        if above is not None and above.role == PUBLISH:
+            causes = [self._message(above)]
+        elif above is not None:
+            causes = self._messages(above)
+            if causes and self._same_process(above, operation):
+                rank = CHILD
+                first = self.first_answer.get(above.key, operation.start)
+                self.first_answer[above.key] = min(first, operation.start)
+        return Moment(
+            operation.service, operation.process, PUBLISH, operation.start, rank,
+            self._message(operation), operation.name or operation.key[-SPAN_DIGITS:],
+            operation.topic, key=operation.order_key, causes=tuple(causes),
+        )  # fmt: skip
+
+    def _deliveries(self, operation: Operation) -> Iterator[Moment]:
+        at_ns = operation.start
+        if self.rules.delivered == "end":
+            at_ns = min(operation.end, self.first_answer.get(operation.key, operation.end))
+        rank = PARENT if self.first_answer.get(operation.key) == at_ns else DELIVERY
+        for message in self._messages(operation) or [""]:
+            yield Moment(
+                operation.service, operation.process, operation.role, at_ns, rank, message,
+                topic=operation.topic, share=operation.share, attempt=operation.attempt,
+                failed=operation.failed,
+            )  # fmt: skip
+
+    def _same_process(self, one: Operation, other: Operation) -> bool:
+        return (one.service, one.process) == (other.service, other.process)
+
+    def _message(self, operation: Operation) -> str:
+        return operation.key if self.rules.message == "span" else operation.name
+
+    def _messages(self, operation: Operation) -> list[str]:
+        """The messages that a consumer span is about."""
+        if self.rules.message == "id":
+            return [operation.name] if operation.name else []
+        if operation.links:
+            return list(dict.fromkeys(operation.links))
+        above = self._above(operation)
+        if above is None:
+            # The parent's span may be missing; its key is the message's name all the same.
+            unseen = operation.parent and operation.parent not in self.operations
+            return [operation.parent] if unseen else []
+        if above.role == PUBLISH:
+            return [above.key]
+        received = self._messages(above)
+        return received if len(received) == 1 else []  # which one of a batch is not told
+
+    def _above(self, operation: Operation) -> Operation | None:
+        """The nearest span above that published or consumed something."""
+        above = self.operations.get(operation.parent)
+        while above is not None and above.role == OTHER:
+            above = self.operations.get(above.parent)
+        return above

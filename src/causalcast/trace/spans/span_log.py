@@ -1,0 +1,178 @@
+"""Spans become the lines of a log: processes get names, moments an order, repetitions a number."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from causalcast.errors import TraceError
+from causalcast.trace.foreign_log import Record
+from causalcast.trace.spans.moments import CHILD, PARENT, Moment, moments_of
+from causalcast.trace.spans.operations import (
+    PROCESS,
+    PUBLISH,
+    RECEIVE,
+    Operation,
+    operation_of,
+)
+from causalcast.trace.spans.rules import SpanRules
+from causalcast.trace.spans.span import Span
+
+Process = tuple[str, str]
+NO_MESSAGES = (
+    "none of the spans publishes or processes a message: spans of kind PRODUCER and CONSUMER, or"
+    " with messaging.operation.type, are needed"
+)
+
+
+@dataclass
+class SpanCounts:
+    """What was found in spans, for people."""
+
+    spans: int = 0
+    processes: int = 0
+    publications: int = 0
+    deliveries: int = 0
+    retries: int = 0
+    unnamed: int = 0
+    equal_times: int = 0
+
+    def told(self) -> list[str]:
+        """The figures, and what they mean where something is odd."""
+        said = [
+            f"{self.spans:,} spans of {self.processes:,} processes:"
+            f" {self.publications:,} publications, {self.deliveries:,} deliveries"
+        ]
+        if self.retries:
+            said.append(f"{self.retries:,} deliveries are further attempts")
+        if self.equal_times:
+            said.append(f"{self.equal_times:,} moments have the time of another of their process")
+        if self.unnamed:
+            said.append(
+                f"{self.unnamed:,} consumer spans left out: neither a link nor a parent names their"
+                " message; instrument the producer, or try --message id"
+            )
+        return said
+
+
+def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record], SpanCounts]:
+    """The log that some spans describe, process by process."""
+    counts = SpanCounts()
+    moments = _moments((operation_of(span, rules) for span in spans), rules, counts)
+    if not moments:
+        raise TraceError(NO_MESSAGES)
+    names = process_names({(moment.service, moment.process) for moment in moments})
+    counts.processes = len(names)
+    topics = {moment.message: moment.topic for moment in moments if moment.role == PUBLISH}
+    published_at = {moment.message: moment.at_ns for moment in moments if moment.role == PUBLISH}
+    number_attempts(moments, rules, counts)
+    logs: dict[str, list[Moment]] = defaultdict(list)
+    for moment in moments:
+        moment.topic = topics.get(moment.message, moment.topic)
+        logs[names[moment.service, moment.process]].append(moment)
+    records: list[Record] = []
+    for name in sorted(logs):
+        log = sorted(logs[name], key=lambda moment: place_of(moment, published_at))
+        counts.equal_times += _equal_times(log)
+        records += _records_of(name, log, rules)
+    _count(moments, counts)
+    return records, counts
+
+
+def process_names(processes: Iterable[Process]) -> dict[Process, str]:
+    """Short names: the instance alone, unless two services have one of the same name."""
+    by_name: dict[str, set[str]] = defaultdict(set)
+    for service, process in processes:
+        by_name[process].add(service)
+    return {
+        (service, process): process if len(by_name[process]) == 1 else f"{service}/{process}"
+        for service, process in processes
+    }
+
+
+def place_of(moment: Moment, published_at: dict[str, int]) -> tuple[int, int, int]:
+    """Where a moment stands in its process; deliveries at one time as they were published."""
+    delivered = moment.role != PUBLISH
+    return moment.at_ns, moment.rank, published_at.get(moment.message, 0) if delivered else 0
+
+
+def number_attempts(moments: Iterable[Moment], rules: SpanRules, counts: SpanCounts) -> None:
+    """Deliveries of one message to one reader (a process, or all that share) are numbered."""
+    readers: dict[tuple[str, str], list[Moment]] = defaultdict(list)
+    for moment in moments:
+        if moment.role != PUBLISH and not moment.attempt:
+            reader = moment.share or f"{moment.service}/{moment.process}"
+            readers[moment.message, reader].append(moment)
+    for deliveries in readers.values():
+        if len(deliveries) < 2 or rules.retries == "none":
+            continue
+        deliveries.sort(key=lambda moment: moment.at_ns)
+        attempt = 1
+        deliveries[0].attempt = 1
+        for before, moment in itertools.pairwise(deliveries):
+            if before.failed or rules.retries == "all":
+                attempt += 1
+                counts.retries += 1
+            moment.attempt = attempt
+
+
+def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCounts) -> list[Moment]:
+    traces: dict[str, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        traces[operation.trace].append(operation)
+        counts.spans += 1
+    found = [moment for trace in traces.values() for moment in moments_of(trace, rules)]
+    named = [moment for moment in found if moment.message]
+    counts.unnamed = len(found) - len(named)
+    processed = {(m.service, m.process, m.topic) for m in named if m.role == PROCESS}
+    return [
+        moment
+        for moment in named
+        if moment.role != RECEIVE or (moment.service, moment.process, moment.topic) not in processed
+    ]
+
+
+def _equal_times(log: list[Moment]) -> int:
+    """How many moments only their time would order: not a delivery and what it was answered by."""
+    together = itertools.groupby(log, key=lambda moment: moment.at_ns)
+    ranks = [[moment.rank for moment in group] for _, group in together]
+    return sum(len(group) for group in ranks if len(group) > 1 and group != [PARENT, CHILD])
+
+
+def _records_of(name: str, log: list[Moment], rules: SpanRules) -> Iterator[Record]:
+    where = f"process {name}"
+    topics = rules.subscriptions.get(name, [])
+    at_us = log[0].at_ns // 1000
+    for pos, topic in enumerate(topics, -len(topics)):
+        join = {"node": name, "pos": pos, "at_us": at_us, "kind": "join", "group": topic}
+        yield Record(where, join)
+    for pos, moment in enumerate(log):
+        yield Record(f"{where}, message {moment.name or moment.message}", _raw(name, pos, moment))
+
+
+def _raw(name: str, pos: int, moment: Moment) -> dict[str, Any]:
+    raw: dict[str, Any] = {
+        "node": name, "pos": pos, "at_us": moment.at_ns // 1000, "message": moment.message,
+    }  # fmt: skip
+    if moment.topic:
+        raw["group"] = moment.topic
+    if moment.role == PUBLISH:
+        raw["kind"] = "publish"
+        raw["note"] = moment.name
+        if moment.causes:
+            raw["causes"] = list(moment.causes)
+        if moment.key:
+            raw["key"] = moment.key
+    else:
+        raw["kind"] = "deliver"
+        if moment.share:
+            raw["share"] = moment.share
+        if moment.attempt:
+            raw["attempt"] = moment.attempt
+    return raw
+
+
+def _count(moments: list[Moment], counts: SpanCounts) -> None:
+    counts.publications = sum(moment.role == PUBLISH for moment in moments)
+    counts.deliveries = len(moments) - counts.publications

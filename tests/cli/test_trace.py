@@ -74,7 +74,7 @@ def test_a_folder_of_packed_logs_needs_no_spark(
 def test_a_run_is_exported(good: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / f"run.{form}"
     assert main(["trace", "export", str(good), "--format", form, "--out", str(out)]) == 0
-    assert len(out.read_text().splitlines()) == {"shiviz": 2 + 2 * 8, "jsonl": 3 + 8}[form]
+    assert len(out.read_text().splitlines()) == {"shiviz": 2 + 2 * 8, "jsonl": 1 + 3 + 8}[form]
 
 
 def test_an_export_says_how_many_events_it_wrote(

@@ -11,6 +11,7 @@ import pytest
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.foreign_import import import_logs
+from causalcast.testing.random_foreign_logs import leave_out, random_log
 from causalcast.testing.random_traces import damage, good_run
 from causalcast.trace.export import to_json_lines
 from causalcast.trace.foreign_log import import_log, import_records, records_of
@@ -31,7 +32,7 @@ def same(one: Run, other: Run) -> None:
 
 def with_names(lines: list[str], random: Random) -> list[str]:
     """The same log as another system would write it: names for everything, times, shuffled."""
-    events = [json.loads(line) for line in lines]
+    events = [json.loads(line) for line in lines[1:]]  # without the header
     clock: dict[str, int] = {}
     for event in events:
         node = event["node"] = f"host {event['node']}"
@@ -83,12 +84,46 @@ def line(**values: Any) -> str:
     return json.dumps({"node": "a", "pos": 0, "kind": "publish", "message": "m", **values})
 
 
+def foreign(random: Random) -> list[str]:
+    """A log with every fact that only other systems know; some rows are missing."""
+    lines, _ = random_log(random)
+    rest = leave_out(lines, random)
+    rest += [
+        {"node": "x", "pos": 0, "kind": "publish", "message": "letter", "group": "t0"},
+        {"node": "y", "pos": 0, "kind": "deliver", "message": "letter", "group": "t0"},
+        {"node": "y", "pos": 1, "kind": "publish", "message": "letter", "group": "dead"},
+        {"node": "y", "pos": 2, "kind": "publish", "message": "letter", "group": "dead"},
+        {"node": "y", "pos": 3, "kind": "publish", "message": "reply", "causes": ["letter"]},
+        {"node": "z", "pos": 0, "kind": "deliver", "message": "3.9", "tied": True},
+        {"node": "z", "pos": 1, "kind": "deliver", "message": "letter", "tied": True},
+        {"node": "w", "at_ns": 5, "kind": "deliver", "message": "reply"},
+        {"node": "w", "at_ns": 5, "kind": "deliver", "message": "ghost"},
+        {"node": "w", "at_ns": 6, "kind": "deliver", "message": "ghost"},
+    ]
+    return [json.dumps(line) for line in rest]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_what_other_systems_know_comes_along(spark: Any, tmp_path: Path, seed: int) -> None:
+    lines = foreign(Random(seed))
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(lines))
+    import_logs(spark, [log], tmp_path / "run")
+    here = import_log(log)
+    assert here.header.schema == 2
+    same(read_run(tmp_path / "run"), here)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
         ([line(), "", line(pos="x")], "line 3: not JSON, or a value of the wrong type"),
-        ([line(), line(pos=1)], "line 2: message 'm' is published twice"),
+        ([line(), line(node="b")], "line 2: message 'm' is published twice"),
+        ([line(), line(node="b", kind="deliver", attempt=0)], "line 2: 'attempt' must be 1, 2, 3"),
+        ([line(), line(node="b", kind="deliver", key="k")], "line 2: 'key' belongs to publish"),
+        ([line(), '{"kind": "header", "redelivery": "x"}'], "line 2: 'redelivery' must be one of"),
         ([line(), line(kind="deliver", pos=0)], "pos 0 of 'a' repeated"),
         ([line(), line(pos=1, kind="leave")], "'a' leaves"),
         ([""], "no events"),

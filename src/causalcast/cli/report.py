@@ -65,7 +65,7 @@ def add_to(subparsers: Any) -> None:
 
 def run_report(options: argparse.Namespace) -> int:
     """Verify, measure, write the file."""
-    from causalcast.pipeline.verdict import OK, parse_promise
+    from causalcast.pipeline.verdict import parse_promise
 
     promise = parse_promise(options.promise)
     look_at_folders(options.runs, columns=True)
@@ -78,7 +78,7 @@ def run_report(options: argparse.Namespace) -> int:
         print(json.dumps({"out": str(options.out), "verdicts": verdicts}))
     else:
         print(f"{', '.join(sorted(set(verdicts)))}: {options.out}")
-    return 0 if all(verdict == OK for verdict in verdicts) else 1
+    return 0 if all(one.is_fine for one in found) else 1
 
 
 def _report_here(options: argparse.Namespace, promise: list[str] | None) -> "list[Verdict]":

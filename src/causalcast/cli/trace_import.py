@@ -31,7 +31,12 @@ one JSON object per line:
 `kind` is publish, deliver, join, leave, crash, recover or another kind of a trace; `pos` or `time`
 (seconds) gives the order within a node. A `join` line before a node's first publish or deliver
 makes it a founding member; a later one, or one with "late": true, a late one. In a group without
-join lines the members are the nodes that publish or deliver in it.
+join lines the members are the nodes that deliver in it.
+
+a publish line may also have "key" (messages are ordered only among equal keys) and "causes" (a list
+of messages that it answers); a deliver line "share" (each message goes to one of those who share
+that name) and "attempt" (1 is the first). {"kind": "header", "whole": false} says that rows are
+missing; without it, and without --whole or --partial, that is found out and told.
 
 or spans: OTLP in JSON lines or protobuf, as OpenTelemetry's exporters write them, or Jaeger's JSON.
 """
@@ -58,9 +63,18 @@ def add_import(actions: Any) -> None:
     parser.add_argument(
         "--redelivery",
         choices=REDELIVERY,
-        default="none",
-        help="after_recover: the system may deliver a message again after a restart",
+        help="whether a message may be delivered again: never, after a restart, or at any time"
+        " (default: what the log says or shows)",
     )
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument(
+        "--whole", action="store_const", const=True, dest="whole",
+        help="no row is missing, whatever it looks like",
+    )  # fmt: skip
+    rows.add_argument(
+        "--partial", action="store_const", const=False, dest="whole",
+        help="rows may be missing: sampled, rotated, a process without a log (spans: the default)",
+    )  # fmt: skip
     parser.add_argument(
         "--spark", action="store_true",
         help="on Spark, as logs beyond 64 MB of text and spans beyond 256 MB are",
@@ -106,6 +120,10 @@ def _tell(options: argparse.Namespace, found: dict[str, Any]) -> None:
     )
     for what in found["left_out"]:
         print(f"left out: {what}")
+    for sign in found["found_out"]:
+        print(f"found out: {sign}")
+    if found["found_out"] and not found["whole"]:
+        print("so the log is taken for a partial one; --whole says that nothing is missing")
     for what in found.get("spans", []):
         print(what)
     if "rules" in found:
@@ -116,14 +134,19 @@ def _tell(options: argparse.Namespace, found: dict[str, Any]) -> None:
 
 def _import_here(options: argparse.Namespace, files: LogFiles, form: str) -> dict[str, Any]:
     told: dict[str, Any] = {}
+    whole = options.whole
     if form == JSON_LINES:
         records: Any = records_of(files)
     else:
         records, told = _records_of_spans(options, files, form)
-    run = import_records(records, files.title, options.redelivery)
+        whole = bool(whole)
+    run = import_records(records, files.title, options.redelivery, whole)
     write_run(options.out, run)
-    sizes = {"events": len(run.events), "nodes": len(run.nodes), "groups": len(run.groups)}
-    return {**sizes, "left_out": files.left_out, **told}
+    found = {
+        "events": len(run.events), "nodes": len(run.nodes), "groups": len(run.groups),
+        "whole": run.header.whole, "found_out": run.header.found_out,
+    }  # fmt: skip
+    return {**found, "left_out": files.left_out, **told}
 
 
 def _records_of_spans(
@@ -131,7 +154,7 @@ def _records_of_spans(
 ) -> tuple[list[Record], dict[str, Any]]:
     rules = span_rules(options)
     records, counts = span_records(spans_of(files, form, rules.wanted), rules)
-    return records, {"spans": counts.told(), "rules": rules.told()}
+    return records, {"spans": counts.told(), "rules": rules.told(bool(options.whole))}
 
 
 def _import_on_spark(options: argparse.Namespace, logs: list[Any], form: str) -> dict[str, Any]:
@@ -145,4 +168,4 @@ def _import_on_spark(options: argparse.Namespace, logs: list[Any], form: str) ->
         )
     with Console(stderr=True).status(f"importing {len(logs)} log(s)"):
         spark = make_session(options.master, options.remote)
-        return import_logs(spark, logs, options.out, options.redelivery)
+        return import_logs(spark, logs, options.out, options.redelivery, options.whole)

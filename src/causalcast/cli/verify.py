@@ -37,7 +37,8 @@ examples:
   causalcast verify RUN --promise promised     count only what the run promised
   causalcast verify RUN --promise fifo_order,no_duplication
 
-exit code: 0 fine; 1 a counted property is violated, or a run is incomplete; 2 unusable input
+exit code: 0 nothing that is known breaks what counts; 1 a counted property is violated, a run is
+incomplete, or a log cannot be true; 2 unusable input
 """
 
 
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             print()
         else:
             _print(found, seconds)
-    return 0 if all(one.verdict == verdicts.OK for one in found) else 1
+    return 0 if all(one.is_fine for one in found) else 1
 
 
 def _verdicts(
@@ -99,7 +100,7 @@ def _verdicts(
 
 def _print(found: "list[Verdict]", seconds: float) -> None:
     console = Console(highlight=False)
-    in_full = [one for one in found if len(found) <= RUNS_IN_FULL or one.verdict != "ok"]
+    in_full = [one for one in found if len(found) <= RUNS_IN_FULL or not one.is_fine]
     for one in in_full[:RUNS_IN_FULL]:
         _print_one(console, one)
     if len(found) > 1:
@@ -112,7 +113,10 @@ def _print(found: "list[Verdict]", seconds: float) -> None:
     console.print(f"{total:,} deliveries checked in {seconds:.1f} s", style="dim")
 
 
-_COLOURS = {"ok": "green", "violated": "red", "incomplete": "yellow", "pending": "yellow"}
+_COLOURS = {
+    "ok": "green", "no_violation": "green", "violated": "red", "faulty_log": "red",
+    "incomplete": "yellow", "pending": "yellow", "unknown": "yellow",
+}  # fmt: skip
 
 
 def _print_one(console: Console, one: "Verdict") -> None:
@@ -126,15 +130,40 @@ def _print_one(console: Console, one: "Verdict") -> None:
     console.print(table)
     for result in one.results:
         _print_examples(console, one, result)
+    _print_diagnosis(console, one)
     for remark in one.remarks:
         console.print(f"[yellow]note[/]: {escape(remark)}", soft_wrap=True)
+    if one.fault is not None:
+        said = escape(one.fault.sentence(one.names))
+        console.print(f"[red]the log cannot be true[/]: {said}", soft_wrap=True)
     colour = _COLOURS[one.verdict]
     console.print(
-        f"verdict: [bold {colour}]{one.verdict}[/]  "
+        f"verdict: [bold {colour}]{one.verdict.replace('_', ' ')}[/]  "
         f"({one.counts.nodes:,} nodes, {one.counts.publications:,} publications,"
-        f" {one.counts.deliveries:,} deliveries)\n",
+        f" {one.counts.deliveries:,} deliveries{_judged(one)})\n",
         soft_wrap=True,
     )
+
+
+def _judged(one: "Verdict") -> str:
+    """How much of a partial log could be judged."""
+    counts = one.counts
+    if one.header.whole or not counts.deliveries:
+        return ""
+    said = f"; {counts.judged / counts.deliveries:.1%} of them could be judged"
+    if counts.unseen:
+        said += f", {counts.unseen:,} publications never seen"
+    if one.silent:
+        said += f", no row of {', '.join(one.silent[:TOLD])}"
+    return said
+
+
+def _print_diagnosis(console: Console, one: "Verdict") -> None:
+    lines = one.diagnosis.lines() if one.header.world == "imported" else []
+    if lines:
+        console.print("\n[bold]diagnosis[/]")
+    for line in lines:
+        console.print(f"  {escape(line)}", soft_wrap=True)
 
 
 def _promised(result: "PropertyResult") -> str:
@@ -148,7 +177,19 @@ def _result(result: "PropertyResult") -> str:
     if result.status == "ok":
         return f"[{colour}]ok[/]"
     where = "node" if result.nodes == 1 else "nodes"
-    return f"[{colour}]{result.status}[/]: {result.violations:,} at {result.nodes:,} {where}"
+    said = f"[{colour}]{_status(result)}[/]"
+    if result.violations:
+        said += f": {result.violations:,} at {result.nodes:,} {where}"
+    if result.unknown:
+        said += f"{',' if result.violations else ':'} {result.unknown:,} cannot be known"
+    return said
+
+
+def _status(result: "PropertyResult") -> str:
+    """Something broken that nobody promised or asked for is told as such."""
+    if result.status == "violated" and not result.counted:
+        return "violated (not counted)"
+    return result.status
 
 
 def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") -> None:
@@ -160,7 +201,7 @@ def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") 
     for drawn, finding in enumerate(result.examples[:TOLD]):
         said = escape(counter_example.sentence(finding, one.names))
         console.print(f"  {said}", soft_wrap=True)
-        if drawn < DRAWN and result.name == "causal_order" and finding.chain:
+        if drawn < DRAWN and result.name in ("causal_order", "reply_order") and finding.chain:
             drawing = counter_example.draw(counter_example.steps_of(finding, one.folder), one.names)
             for line in drawing.splitlines():
                 console.print(f"      {escape(line)}", soft_wrap=True)

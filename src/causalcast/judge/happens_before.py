@@ -1,19 +1,25 @@
 """Happens-before on publications: z before m iff whoever published m had published or delivered z
-before, or there is a publication between them. Time plays no part.
+before, or m declares to follow z, or there is a publication between them. Time plays no part.
 """
 
+import itertools
 from collections import deque
 
 from causalcast.judge.run_facts import Publication, RunFacts
 
 
 class HappensBefore:
-    """Direct causes and the whole past of every publication, as bit sets."""
+    """Direct causes and the whole past of every publication, as bit sets.
 
-    def __init__(self, facts: RunFacts) -> None:
+    With `declared` only what publications declare counts, not what their publishers had seen.
+    """
+
+    def __init__(self, facts: RunFacts, declared: bool = False) -> None:
         self.facts = facts
-        self.direct: dict[int, int] = {}
-        self._walk_logs()
+        self.direct: dict[int, int] = dict.fromkeys(facts.publications, 0)
+        if not declared:
+            self._walk_logs()
+        self._add_declared()
         self.past = dict(self.direct)
         self._close()
         self.on_a_cycle = 0
@@ -26,15 +32,25 @@ class HappensBefore:
         """Direct causes: what the publisher saw since its previous publication, and that one."""
         for log in self.facts.logs.values():
             seen = 0
-            for row in log:
-                publication = self.facts.publications.get(row.message or 0)
-                if publication is None:
-                    continue
-                if row.kind == "publish":
-                    self.direct[publication.id] = seen & ~publication.bit
-                    seen = publication.bit
-                elif row.kind == "deliver":
-                    seen |= publication.bit
+            for _, rows in itertools.groupby(log, key=lambda row: row.instant):
+                here = 0
+                published = False
+                for row in rows:
+                    publication = self.facts.publications.get(row.message or 0)
+                    if publication is None or row.kind not in ("publish", "deliver"):
+                        continue
+                    here |= publication.bit
+                    if row.kind == "publish":
+                        self.direct[publication.id] = seen & ~publication.bit
+                        published = True
+                seen = here if published else seen | here
+
+    def _add_declared(self) -> None:
+        for publication in self.facts.by_place:
+            for message in publication.causes:
+                cause = self.facts.publications.get(message)
+                if cause is not None and cause is not publication:
+                    self.direct[publication.id] |= cause.bit
 
     def _close(self) -> None:
         """Add the past of each cause until nothing changes."""

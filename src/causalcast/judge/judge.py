@@ -1,6 +1,8 @@
 """Judges a run against the six guarantees, straight from their definitions.
 
 A message on a cycle of happens-before is a `no_creation` and takes no part in the order checks.
+In a partial log only what is there can be a violation: that m came here before z, which it follows.
+Rows that are not there make things unknown, never violated.
 `agreement_per_part` is judged like `agreement`: which links were safe does not stand in the trace.
 """
 
@@ -8,7 +10,9 @@ from causalcast.judge.happens_before import HappensBefore
 from causalcast.judge.judgement import Judgement, Violation
 from causalcast.judge.run_facts import Membership, Publication, Row, RunFacts
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES
+from causalcast.trace.schema import GUARANTEES, REPLY_ORDER
+
+SURELY_THERE = ("repeated", "wrong_group", "before_publish", "cycle", "inversion")
 
 
 def judge(run: Run) -> Judgement:
@@ -16,14 +20,22 @@ def judge(run: Run) -> Judgement:
     facts = RunFacts(run)
     order = HappensBefore(facts)
     due = Due(facts, order)
-    violations: dict[str, list[Violation]] = {guarantee: [] for guarantee in GUARANTEES}
+    orders = {"causal_order": order}
+    if facts.declares_causes:
+        orders[REPLY_ORDER] = HappensBefore(facts, declared=True)
+    guarantees = (*GUARANTEES, *([REPLY_ORDER] if facts.declares_causes else []))
+    violations: dict[str, list[Violation]] = {guarantee: [] for guarantee in guarantees}
+    unknown: dict[str, list[Violation]] = {guarantee: [] for guarantee in guarantees}
     found = [Violation("no_creation", "cycle", p.origin, p.id, p.pos) for p in _cyclic(order)]
     for node in facts.logs:
-        found += NodeJudge(facts, order, due, node).walk()
+        found += NodeJudge(facts, orders, due, node).walk()
     found += _agreement(facts, due)
     for violation in found:
-        violations[violation.guarantee].append(violation)
-    return Judgement(violations, _pending(facts))
+        known = violation.kind != "repetition" and (
+            facts.header.whole or violation.kind in SURELY_THERE
+        )
+        (violations if known else unknown)[violation.guarantee].append(violation)
+    return Judgement(violations, _pending(facts), unknown)
 
 
 class Due:
@@ -36,27 +48,18 @@ class Due:
         for publication in facts.publications.values():
             bits = self._of_group.get(publication.group, 0)
             self._of_group[publication.group] = bits | publication.bit
-        self.bits = {
-            membership: self._bits_of(membership)
-            for memberships in facts.memberships.values()
-            for membership in memberships
-        }
+        every = [m for memberships in facts.memberships.values() for m in memberships]
+        self.bits = {membership: self._bits_of(membership) for membership in every}
+        self.came = {membership: self._delivered(membership)[0] for membership in every}
+        """What each membership is owed for certain, in a partial log: what did come."""
 
     def _bits_of(self, membership: Membership) -> int:
         whole_group = self._of_group.get(membership.group, 0)
+        if membership.shared:
+            return self._delivered(membership)[0]
         if not membership.late:
             return whole_group
-        first: dict[int, Publication] = {}
-        delivered = 0
-        repeated = 0  # a message handed out again says nothing about where the member came in
-        for pos, row in enumerate(self.facts.logs[membership.node]):
-            publication = self.facts.publications.get(row.message or 0)
-            if row.kind != "deliver" or publication is None or publication.bit & repeated:
-                continue
-            repeated |= publication.bit
-            if publication.bit & whole_group and membership.covers(pos):
-                first.setdefault(publication.origin, publication)
-                delivered |= publication.bit
+        delivered, first = self._delivered(membership)
         published_since = 0
         for publication in self.facts.publications.values():
             if publication.origin == membership.node and publication.pos >= membership.start:
@@ -70,6 +73,22 @@ class Due:
                 due |= publication.bit
         return due
 
+    def _delivered(self, membership: Membership) -> tuple[int, dict[int, Publication]]:
+        """What a member delivered as one, and the first of each origin."""
+        whole_group = self._of_group.get(membership.group, 0)
+        first: dict[int, Publication] = {}
+        delivered = 0
+        repeated = 0  # a message handed out again says nothing about where the member came in
+        for pos, row in enumerate(self.facts.logs[membership.node]):
+            publication = self.facts.publications.get(row.message or 0)
+            if row.kind != "deliver" or publication is None or publication.bit & repeated:
+                continue
+            repeated |= publication.bit
+            if publication.bit & whole_group and membership.covers(pos):
+                first.setdefault(publication.origin, publication)
+                delivered |= publication.bit
+        return delivered, first
+
     def at(self, node: int, pos: int) -> int:
         """What `node` is owed when it writes its row `pos`."""
         bits = 0
@@ -78,25 +97,52 @@ class Due:
                 bits |= self.bits[membership]
         return bits
 
+    def came_to(self, node: int, pos: int) -> int:
+        """What is owed to `node` at its row `pos`, and did come while it was that member."""
+        bits = 0
+        for membership in self.facts.memberships[node]:
+            if membership.covers(pos):
+                bits |= self.came[membership]
+        return bits
+
 
 class NodeJudge:
     """Walks one log and remembers what the node had at each row."""
 
-    def __init__(self, facts: RunFacts, order: HappensBefore, due: Due, node: int) -> None:
+    def __init__(
+        self, facts: RunFacts, orders: dict[str, HappensBefore], due: Due, node: int
+    ) -> None:
         self.facts = facts
-        self.order = order
+        self.orders = orders
+        self.order = orders["causal_order"]
         self.due = due
         self.node = node
         self.log = facts.logs[node]
-        self.has = 0  # published or delivered
         self.delivered = 0
         self.delivered_since_recovery = 0
+        self.attempts: dict[int, int] = {}  # the highest so far
         self.ever = 0  # what it has at the end
+        self.repetition = 0  # of what a first delivery may be missing
+        self.has_by: dict[int, int] = {}  # what it has at the end of each instant
         for row in self.log:
             publication = facts.publications.get(row.message or 0)
-            if publication is not None and row.kind in ("publish", "deliver"):
-                self.ever |= publication.bit
+            self.has_by[row.instant] = self.ever
+            if publication is None or row.kind not in ("publish", "deliver"):
+                continue
+            if not self.ever & publication.bit and self._may_repeat(row):
+                self.repetition |= publication.bit
+            self.ever |= publication.bit
+            self.has_by[row.instant] = self.ever
         self.found: list[Violation] = []
+
+    def _may_repeat(self, row: Row) -> bool:
+        """Whether the first row of a message here may not be its first delivery."""
+        if row.kind == "publish":
+            return False
+        if row.attempt is not None:
+            return row.attempt > 1
+        header = self.facts.header
+        return not header.whole and header.redelivery != "none"
 
     def walk(self) -> list[Violation]:
         """All violations that this log shows by itself."""
@@ -106,11 +152,10 @@ class NodeJudge:
                 self.delivered_since_recovery = 0
             elif row.kind == "publish":
                 assert publication is not None
-                self.has |= publication.bit
             elif row.kind == "deliver":
                 self._check_creation(pos, row, publication)
                 if publication is not None:
-                    self._deliver(pos, publication)
+                    self._deliver(pos, row, publication)
         self._check_validity()
         return self.found
 
@@ -125,41 +170,80 @@ class NodeJudge:
             for m in self.facts.memberships[self.node]
         ):
             kind = "not_a_member"
-        elif publication.origin == self.node and pos < publication.pos:
+        elif publication.origin == self.node and row.instant < self.log[publication.pos].instant:
             kind = "before_publish"
         else:
             return
         self.found.append(Violation("no_creation", kind, self.node, row.message, pos))
 
-    def _deliver(self, pos: int, publication: Publication) -> None:
-        if self.delivered_since_recovery & publication.bit:
-            self.found.append(
-                Violation("no_duplication", "repeated", self.node, publication.id, pos)
-            )
-        if not self.delivered & publication.bit and not self.order.on_a_cycle & publication.bit:
-            self._check_order(pos, publication)
-        self.has |= publication.bit
+    def _deliver(self, pos: int, row: Row, publication: Publication) -> None:
+        if self.delivered & publication.bit:
+            self._check_repeat(pos, row, publication)
+        elif not self.order.on_a_cycle & publication.bit and self._is_judged(pos, row):
+            self._check_orders(pos, publication)
+        self.attempts[publication.id] = max(row.attempt or 0, self.attempts.get(publication.id, 0))
         self.delivered |= publication.bit
         self.delivered_since_recovery |= publication.bit
 
-    def _check_order(self, pos: int, effect: Publication) -> None:
-        missing = self.order.past[effect.id] & ~self.has & ~self.order.on_a_cycle
-        if missing:
-            missing &= self.due.at(self.node, pos)
-        if not missing:
-            return
-        chain = self.order.shortest_chain(effect, missing)
-        self._add_order("causal_order", pos, effect, chain[0], chain)
+    def _check_repeat(self, pos: int, row: Row, publication: Publication) -> None:
+        """A repeated delivery is excused by a higher number, or as the header says."""
+        header = self.facts.header
+        kind = "repeated"
+        if row.attempt is not None:
+            excused = row.attempt > self.attempts[publication.id]
+        else:
+            since = self.delivered_since_recovery & publication.bit
+            excused = header.redelivery == "any" or not since
+            if header.redelivery == "after_recover" and not header.whole:
+                kind = "repetition"  # the row of the recovery may be missing
+        if not excused:
+            self.found.append(Violation("no_duplication", kind, self.node, publication.id, pos))
+
+    def _is_judged(self, pos: int, row: Row) -> bool:
+        """Of those who share a message, whoever gets it again may get it in any order."""
+        if row.attempt is None or row.attempt == 1:
+            return True
+        return not any(
+            m.shared and m.group == row.group and m.covers(pos)
+            for m in self.facts.memberships[self.node]
+        )
+
+    def _check_orders(self, pos: int, effect: Publication) -> None:
+        matters = self.facts.ordered_with(effect)
+        missing = self._missing(self.order, pos, effect) & matters
+        self._check_order("causal_order", pos, effect, missing)
+        same_origin = 0
         for cause in self.facts.in_bits(missing):
             if cause.origin == effect.origin:
-                self._add_order("fifo_order", pos, effect, cause.id, ())
-                break
+                same_origin |= cause.bit
+        self._check_order("fifo_order", pos, effect, same_origin)
+        if REPLY_ORDER in self.orders:
+            missing = self._missing(self.orders[REPLY_ORDER], pos, effect)
+            self._check_order(REPLY_ORDER, pos, effect, missing)
 
-    def _add_order(
-        self, guarantee: str, pos: int, effect: Publication, cause: int, chain: tuple[int, ...]
-    ) -> None:
+    def _missing(self, order: HappensBefore, pos: int, effect: Publication) -> int:
+        has = self.has_by[self.log[pos].instant]
+        missing = order.past[effect.id] & ~has & ~self.order.on_a_cycle
+        return missing & self.due.at(self.node, pos) if missing else 0
+
+    def _check_order(self, guarantee: str, pos: int, effect: Publication, missing: int) -> None:
+        """What surely came too late, or (in a whole log) never; else what cannot be known."""
+        if not missing:
+            return
+        sure = missing & ~self.repetition
+        if not self.facts.header.whole:
+            sure &= self.ever & self.due.came_to(self.node, pos)
+        blamed = sure or missing
+        chain: tuple[int, ...] = ()
+        if guarantee == "fifo_order":
+            cause = next(self.facts.in_bits(blamed)).id
+        else:
+            chain = self.orders[guarantee].shortest_chain(effect, blamed)
+            cause = chain[0]
         came_later = self.ever & self.facts.publications[cause].bit
         kind = "inversion" if came_later else "gap"
+        if not sure and came_later:
+            kind = "repetition"
         self.found.append(Violation(guarantee, kind, self.node, effect.id, pos, cause, chain))
 
     def _check_validity(self) -> None:
@@ -170,7 +254,9 @@ class NodeJudge:
             if publication.origin != self.node or self.delivered & publication.bit:
                 continue
             membership = self.facts.final_membership(self.node, publication.group)
-            if membership is not None and membership.covers(publication.pos):
+            if membership is None or membership.shared:
+                continue
+            if membership.covers(publication.pos):
                 self.found.append(
                     Violation("validity", "missing", self.node, publication.id, publication.pos)
                 )

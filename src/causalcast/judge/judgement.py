@@ -1,6 +1,6 @@
 """What the judge says about a run: per property the violations, and what is merely pending."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from causalcast.trace.schema import GUARANTEES
 
@@ -25,11 +25,14 @@ class Violation:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All violations of a run, by guarantee."""
+    """All violations of a run, by guarantee; `reply_order` too where causes are declared."""
 
     violations: dict[str, list[Violation]]
     pending: frozenset[str]
     """Guarantees about the end of a run whose end has not come: what is missing may still come."""
+    unknown: dict[str, list[Violation]] = field(default_factory=dict)
+    """What may be a violation, or only a row that is missing in a partial log. Kind `repetition`:
+    the cause came later, but that may not have been its first delivery."""
 
     def broken(self, guarantee: str) -> bool:
         """Whether the run definitely violates `guarantee`."""

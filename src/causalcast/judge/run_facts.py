@@ -16,6 +16,9 @@ class Row(NamedTuple):
     kind: str
     message: int | None
     group: int | None
+    attempt: int | None = None
+    instant: int = 0
+    """Rows of one instant are not ordered; without ties it is the row's place in its log."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,22 @@ class Publication:
     group: int
     pos: int
     bit: int
+    key: str | None = None
+    causes: tuple[int, ...] = ()
+    """What it declares to follow."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """`node` belongs to `group` while `start <= pos < end`; late if it came during the run."""
+    """`node` belongs to `group` while `start <= pos < end`; late if it came during the run, shared
+    if each message goes to one of several."""
 
     node: int
     group: int
     start: int
     end: int | None
     late: bool
+    shared: bool = False
 
     def covers(self, pos: int) -> bool:
         """Whether a row at `pos` happened while it was a member."""
@@ -51,6 +59,8 @@ class RunFacts:
         self.header = run.header
         self.logs: dict[int, list[Row]] = {node: [] for node in run.nodes["node"].to_pylist()}
         self.at_us: dict[int, int] = {}
+        self.keys: dict[int, str] = {}
+        self.causes: dict[int, tuple[int, ...]] = {}
         self._read_logs(run)
         self.publications: dict[int, Publication] = {}
         self._number_publications()
@@ -58,9 +68,17 @@ class RunFacts:
         self._read_memberships(run)
 
     def _read_logs(self, run: Run) -> None:
-        names = ("node", "pos", "kind", "message", "group", "at_us")
-        columns = [run.events[name].to_pylist() for name in names]
-        for node, pos, kind, message, group, at_us in zip(*columns, strict=True):
+        names = (
+            "node", "pos", "kind", "message", "group", "at_us", "attempt", "tied", "key", "causes"
+        )  # fmt: skip
+        nothing = [None] * run.events.num_rows
+        columns = [
+            run.events[name].to_pylist() if name in run.events.column_names else nothing
+            for name in names
+        ]
+        for node, pos, kind, message, group, at_us, attempt, tied, key, causes in zip(
+            *columns, strict=True
+        ):
             if node not in self.logs:
                 raise TraceError(f"node {node} has a log but does not stand in nodes.parquet")
             log = self.logs[node]
@@ -70,7 +88,12 @@ class RunFacts:
                 raise TraceError(f"node {node}, pos {pos}: a {kind} without message or group")
             if kind == "publish":
                 self.at_us[message] = at_us
-            log.append(Row(kind, message, group))
+                self.causes[message] = tuple(causes or ())
+                if key is not None:
+                    self.keys[message] = key
+            before = log[-1].instant if log else -1
+            instant = before if tied and log else before + 1
+            log.append(Row(kind, message, group, attempt, instant))
 
     def _number_publications(self) -> None:
         """Give each publication a bit, in order of time: causes then mostly have lower bits."""
@@ -83,14 +106,24 @@ class RunFacts:
         for place, (_, message, node, group, pos) in enumerate(sorted(found)):
             if message in self.publications or message >> ORIGIN_SHIFT != node:
                 raise TraceError(f"node {node}, pos {pos}: cannot publish message {message}")
-            self.publications[message] = Publication(message, node, group, pos, 1 << place)
+            self.publications[message] = Publication(
+                message, node, group, pos, 1 << place, self.keys.get(message), self.causes[message]
+            )
         self.by_place = list(self.publications.values())
+        self.declares_causes = any(p.causes for p in self.by_place)
+        self.of_key: dict[str | None, int] = {}
+        for publication in self.by_place:
+            bits = self.of_key.get(publication.key, 0)
+            self.of_key[publication.key] = bits | publication.bit
 
     def _read_memberships(self, run: Run) -> None:
         columns = [
             run.members[name].to_pylist() for name in ("group", "node", "from_pos", "to_pos")
         ]
-        for group, node, start, end in zip(*columns, strict=True):
+        has_shares = "share" in run.members.column_names
+        nothing = [None] * run.members.num_rows
+        columns.append(run.members["share"].to_pylist() if has_shares else nothing)
+        for group, node, start, end, share in zip(*columns, strict=True):
             if node not in self.logs:
                 raise TraceError(f"member {node} does not stand in nodes.parquet")
             log = self.logs[node]
@@ -98,7 +131,14 @@ class RunFacts:
                 start < len(log) and log[start].kind == "join" and log[start].group in (group, None)
             )
             late = start > 0 or joined_here
-            self.memberships[node].append(Membership(node, group, start, end, late))
+            shared = share is not None
+            self.memberships[node].append(Membership(node, group, start, end, late, shared))
+
+    def ordered_with(self, publication: Publication) -> int:
+        """Whose order against `publication` matters: equal keys, and all if one has none."""
+        if publication.key is None:
+            return (1 << len(self.by_place)) - 1
+        return self.of_key[publication.key] | self.of_key.get(None, 0)
 
     def in_bits(self, bits: int) -> Iterator[Publication]:
         """The publications of a bit set, oldest first."""

@@ -9,8 +9,9 @@
 In between, small results are joined here into the publish graph and the requirement lists.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,6 +20,7 @@ import numpy as np
 from causalcast.pipeline.bits import unpacked
 from causalcast.pipeline.checks.agreement import Tally
 from causalcast.pipeline.checks.finding import Finding
+from causalcast.pipeline.checks.order import KeyLists
 from causalcast.pipeline.close_look import (
     CloseLook,
     Knowledge,
@@ -29,8 +31,9 @@ from causalcast.pipeline.close_look import (
 )
 from causalcast.pipeline.logs import Logs, bundles, logs_of_table, read_logs
 from causalcast.pipeline.memberships import Memberships, read_memberships
+from causalcast.pipeline.patterns import Patterns
 from causalcast.pipeline.publications import number_publications, publish_rows
-from causalcast.pipeline.publish_graph import build_graph, direct_causes
+from causalcast.pipeline.publish_graph import build_graph, direct_causes, reply_graph
 from causalcast.pipeline.requirements import requirement_lists
 from causalcast.pipeline.scan import Rules, Scan, scan_logs, scan_silent
 from causalcast.trace.run_folder import Run, event_files, read_header, read_small_tables
@@ -48,6 +51,15 @@ class Counts:
     deliveries: int = 0
     undelivered: int = 0
     """Publications that no node delivered, its publisher included."""
+    unseen: int = 0
+    """Messages that were delivered and published by nobody."""
+    unknown: int = 0
+    """Deliveries whose order cannot be known: rows about them or their causes are missing."""
+
+    @property
+    def judged(self) -> int:
+        """Deliveries of which everything that is known agrees, or contradicts the order."""
+        return self.deliveries - self.unknown
 
 
 @dataclass
@@ -58,6 +70,11 @@ class Checked:
     counts: Counts
     down: list[int]
     """Nodes that crashed and did not come back."""
+    patterns: Patterns = field(default_factory=Patterns)
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Per property, what may be a violation or only a row that is missing."""
+    silent: list[int] = field(default_factory=list)
+    """Members without a single row."""
 
 
 class Pieces(Protocol):
@@ -123,7 +140,10 @@ def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) ->
     silent = [node for node in memberships.by_node if node not in spoke]
     of_silent = scan_silent(silent, rules)
 
-    knowledge = Knowledge(graph, memberships, header.redelivery == "after_recover")
+    knowledge = Knowledge(
+        graph, memberships, header.whole, header.redelivery, reply_graph(publications),
+        None if publications.key is None else KeyLists(publications, graph),
+    )  # fmt: skip
     looks = _look_at_suspicious(pieces, scans, knowledge)
     looks.append(look_closely(silent_views(of_silent.suspicious, knowledge), knowledge))
     findings = [finding for look in looks for finding in look.findings]
@@ -131,15 +151,23 @@ def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) ->
     total = Tally.empty(len(publications))
     for tally in tallies:
         total.add(tally)
-    findings += _agreement(pieces, scans, total, silent, knowledge)
+    if header.whole:
+        findings += _agreement(pieces, scans, total, silent, knowledge)
+    unknown, patterns, unseen = Counter[str](), Patterns(), set[int]()
+    for look in looks:
+        unknown.update(look.unknown)
+        patterns.add(look.patterns)
+        unseen |= look.unseen
     down = [n for scan in scans for n in scan.down] + [n for look in looks for n in look.down]
     counts = Counts(
         len(memberships.by_node),
         len(publications),
         sum(scan.deliveries for scan in scans),
         len(publications) - int(np.count_nonzero(unpacked(total.anywhere, len(publications)))),
+        len(unseen),
+        unknown["causal_order"] + sum(look.unseen_deliveries for look in looks),
     )
-    return Checked(findings, counts, sorted(down))
+    return Checked(findings, counts, sorted(down), patterns, unknown, silent)
 
 
 def _look_at_suspicious(
@@ -147,9 +175,15 @@ def _look_at_suspicious(
 ) -> list[CloseLook]:
     nodes = {node for scan in scans for node in scan.suspicious}
     places = [place for place, scan in enumerate(scans) if scan.suspicious]
-    if nodes:
-        knowledge.graph.short  # noqa: B018 - made here once, not by every task
-    return pieces.each(lambda logs: look_closely(views(logs, knowledge, nodes), knowledge), places)
+    if nodes:  # made here once, not by every task
+        knowledge.graph.short  # noqa: B018
+        if knowledge.replies is not None:
+            knowledge.replies.short  # noqa: B018
+        if knowledge.keys is not None:
+            knowledge.keys.past  # noqa: B018
+    return pieces.each(
+        lambda logs: look_closely(views(logs, knowledge, nodes), knowledge), places, with_times=True
+    )
 
 
 def _agreement(

@@ -1,5 +1,6 @@
 """What exactly is wrong with a log: every check in turn, for the few logs that need it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -9,13 +10,16 @@ from causalcast.pipeline.checks import (
     fifo_order,
     no_creation,
     no_duplication,
+    reply_order,
     validity,
 )
 from causalcast.pipeline.checks.finding import Finding
-from causalcast.pipeline.checks.order import find_early_deliveries
+from causalcast.pipeline.checks.order import KeyLists, find_early_deliveries
+from causalcast.pipeline.kinds import DELIVER
 from causalcast.pipeline.log_view import LogView
 from causalcast.pipeline.logs import Bools, Logs
 from causalcast.pipeline.memberships import Memberships
+from causalcast.pipeline.patterns import Patterns, patterns_of
 from causalcast.pipeline.publish_graph import PublishGraph
 
 
@@ -26,6 +30,12 @@ class CloseLook:
     tally: agreement.Tally
     findings: list[Finding] = field(default_factory=list)
     down: list[int] = field(default_factory=list)
+    patterns: Patterns = field(default_factory=Patterns)
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Per property, of how many rows it cannot be known whether they break it."""
+    unseen: set[int] = field(default_factory=set)
+    """Messages that were delivered and published by nobody."""
+    unseen_deliveries: int = 0
 
 
 @dataclass
@@ -34,20 +44,36 @@ class Knowledge:
 
     graph: PublishGraph
     memberships: Memberships
-    redelivery: bool
-    """Whether a recovery excuses a repeated delivery."""
+    whole: bool = True
+    redelivery: str = "none"
+    replies: PublishGraph | None = None
+    """By declared causes alone; none if there are none."""
+    keys: KeyLists | None = None
+    """None if publications have no keys."""
 
 
 def look_closely(logs: Iterable[LogView], knowledge: Knowledge) -> CloseLook:
     """Everything that can be said about some logs without the others."""
     look = CloseLook(agreement.Tally.empty(len(knowledge.graph.publications)))
     for log in logs:
-        breaks = find_early_deliveries(log)
+        breaks = find_early_deliveries(log, knowledge.replies, knowledge.keys)
         look.findings += no_creation.find(log)
-        look.findings += no_duplication.find(log, knowledge.redelivery)
-        look.findings += validity.find(log)
-        look.findings += fifo_order.find(log, breaks)
-        look.findings += causal_order.find(log, breaks)
+        look.findings += no_duplication.find(log)
+        if log.whole:  # of what is missing in a partial log nothing is known
+            look.findings += validity.find(log)
+        look.findings += fifo_order.find(log, breaks.fifo)
+        look.findings += causal_order.find(log, breaks.causal, breaks.fifo)
+        if knowledge.replies is not None and breaks.reply is not None:
+            look.findings += reply_order.find(log, breaks.reply, breaks.fifo, knowledge.replies)
+            look.unknown[reply_order.NAME] += breaks.reply.unknown
+        look.patterns.add(patterns_of(log, breaks))
+        look.unknown[no_creation.NAME] += no_creation.count_unknown(log)
+        look.unknown[no_duplication.NAME] += no_duplication.count_unknown(log)
+        look.unknown[fifo_order.NAME] += breaks.fifo.unknown
+        look.unknown[causal_order.NAME] += breaks.causal.unknown
+        unseen = log.message[(log.kind == DELIVER) & (log.dense < 0)]
+        look.unseen.update(unseen.tolist())
+        look.unseen_deliveries += len(unseen)
         look.tally.add_log(log)
         if log.down_at_the_end:
             look.down.append(log.node)
@@ -68,6 +94,10 @@ def views(
             yield LogView(
                 node, logs.kind[start:end], logs.message[start:end], logs.group[start:end],
                 knowledge.memberships.of(node), knowledge.graph,
+                None if logs.attempt is None else logs.attempt[start:end],
+                None if logs.instant is None else logs.instant[start:end],
+                logs.at_us[start:end] if len(logs.at_us) else None,
+                knowledge.whole, knowledge.redelivery,
             )  # fmt: skip
 
 
@@ -77,7 +107,7 @@ def silent_views(nodes: Iterable[int], knowledge: Knowledge) -> list[LogView]:
     return [
         LogView(
             node, empty.kind, empty.message, empty.group, knowledge.memberships.of(node),
-            knowledge.graph,
+            knowledge.graph, whole=knowledge.whole, redelivery=knowledge.redelivery,
         )
         for node in nodes
     ]  # fmt: skip

@@ -9,13 +9,13 @@ from causalcast.pipeline.checks import (
     fifo_order,
     no_creation,
     no_duplication,
+    reply_order,
     validity,
 )
 from causalcast.pipeline.checks.finding import Finding
-from causalcast.pipeline.verdict import Names
-from causalcast.trace.run_folder import event_files
+from causalcast.pipeline.names import Names, rows_about
 
-CHECKS = (no_creation, no_duplication, validity, agreement, fifo_order, causal_order)
+CHECKS = (no_creation, no_duplication, validity, agreement, fifo_order, causal_order, reply_order)
 WORDS = {check.NAME: check.WORDS for check in CHECKS}
 ORIGIN_SHIFT = 32
 
@@ -35,11 +35,11 @@ def sentence(finding: Finding, names: Names) -> str:
     """Who did what, to which message."""
     who = names.node(finding.node)
     words = WORDS[finding.guarantee][finding.kind]
-    where = f" at pos {finding.pos}" if finding.pos is not None else ""
-    text = f"{who} {words}: {names.message(finding.message)}{where}"
+    where = "" if finding.pos is None else f" at pos {names.row(finding.node, finding.pos)}"
+    text = f"{who} {words}: {names.message_in_group(finding.message)}{where}"
     if finding.cause is not None:
         relation = "never" if finding.kind == "gap" else "only later"
-        text += f", and {relation} its cause {names.message(finding.cause)}"
+        text += f", and {relation} its cause {names.message_in_group(finding.cause)}"
     if finding.further:
         text += f" (and {finding.further} more like this)"
     return text
@@ -70,14 +70,10 @@ def _positions(
     folder: Path, nodes: set[int], messages: set[int]
 ) -> dict[tuple[int, str, int], int]:
     """First position of each publish and deliver row of these messages at these nodes."""
-    import pyarrow.dataset as ds  # loads pandas, which most verdicts do without
-
-    events = ds.dataset([str(path) for path in event_files(folder)], format="parquet")
-    wanted = ds.field("node").isin(sorted(nodes)) & ds.field("message").isin(sorted(messages))
-    table = events.to_table(columns=["node", "pos", "kind", "message"], filter=wanted)
     result: dict[tuple[int, str, int], int] = {}
-    for row in sorted(table.to_pylist(), key=lambda row: (row["node"], row["pos"])):
-        result.setdefault((row["node"], row["kind"], row["message"]), row["pos"])
+    for row in rows_about(folder, sorted(messages)):
+        if row["node"] in nodes:
+            result.setdefault((row["node"], row["kind"], row["message"]), row["pos"])
     return result
 
 
@@ -103,7 +99,7 @@ def _mark(step: Step) -> str:
 
 def label_of(step: Step, names: Names) -> str:
     """What happened, to which message, in which row."""
-    what = f"{step.kind} {names.message(step.message)}"
+    what = f"{step.kind} {names.message_in_group(step.message)}"
     if step.pos is not None:
-        what += f" @{step.pos}"
+        what += f" @{names.row(step.node, step.pos)}"
     return f"{what} {step.remark}".rstrip()

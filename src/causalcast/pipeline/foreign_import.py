@@ -18,18 +18,41 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
+from causalcast.pipeline.foreign_ids import LOG, Numbered, number_messages
 from causalcast.pipeline.foreign_lines import FIGURES, line_error, parse_lines
 from causalcast.pipeline.log_lines import read_lines
 from causalcast.pipeline.places import Place
 from causalcast.pipeline.remote_files import exists, remove, rename, upload
-from causalcast.trace.foreign_log import ORIGIN_SHIFT, SAFETY, UNKNOWN_FROM, names_table
+from causalcast.trace.foreign_line import HEADER
+from causalcast.trace.foreign_log import (
+    NAMES_TOLD,
+    ORIGIN_SHIFT,
+    PUBLISHED_AGAIN,
+    REPEATS,
+    RETRIES,
+    SAFETY,
+    TWO_SHARES,
+    names_table,
+    signs_in_words,
+    version_of,
+)
 from causalcast.trace.log_files import title_of
 from causalcast.trace.run_folder import ROWS_PER_FILE
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import EVENTS, GROUPS, GUARANTEES, MEMBERS, NODES
+from causalcast.trace.schema import (
+    EVENTS,
+    FOREIGN_EVENTS,
+    FOREIGN_MEMBERS,
+    GROUPS,
+    GUARANTEES,
+    MEMBERS,
+    NODES,
+    REPLY_ORDER,
+)
 from causalcast.version import VERSION
 
 Names = dict[str | int, int]
+Shares = dict[tuple[int, int], str | None]
 ORDER = "struct<path: string, block: long, line: long>"
 
 
@@ -40,31 +63,90 @@ class _Members:
     rows: list[list[int | None]] = field(default_factory=list)
     groups_with_joins: set[int] = field(default_factory=set)
 
+    def table(self, shares: Shares) -> pa.Table:
+        """As they stand in a run."""
+        rows = [dict(zip(MEMBERS.names, row, strict=True)) for row in self.rows]
+        table = pa.Table.from_pylist(rows, schema=MEMBERS)
+        named = [shares.get((row["group"], row["node"])) for row in rows]
+        if any(share is not None for share in named):
+            table = table.append_column(FOREIGN_MEMBERS[0], pa.array(named, pa.string()))
+        return table
+
+
+@dataclass
+class _SmallTables:
+    """Everything of a run but its events."""
+
+    header: RunHeader
+    nodes: pa.Table
+    groups: pa.Table
+    members: pa.Table
+
 
 def import_logs(
-    spark: Any, paths: Sequence[Place], out: Place, redelivery: str = "none"
+    spark: Any,
+    paths: Sequence[Place],
+    out: Place,
+    redelivery: str | None = None,
+    whole: bool | None = None,
 ) -> dict[str, Any]:
-    """Write the run that the logs describe; how many events, nodes and groups it has."""
+    """Write the run that the logs describe; how many events, nodes and groups it has, and what was
+    found out about it."""
     if out.exists() if isinstance(out, Path) else exists(spark, out):
         raise TraceError(f"{out}: already exists; remove it or choose another --out")
     lines = read_lines(spark, paths)
-    rows, left_out = parse_lines(lines)
-    parsed = rows.cache()
     try:
-        nodes = _numbered(parsed, "node")
-        groups = _numbered(parsed.where("group is not null"), "group")
-        if not nodes:
-            raise TraceError(f"{paths[0]}: no events")
-        ordered = _in_log_order(spark, lines, parsed, nodes, groups)
-        kept, founders = _without_founding_joins(spark, ordered)
-        events = _with_ids(spark, lines, kept).cache()
-        members = _memberships(events, founders, groups, nodes)
-        found = _write(
-            spark, events, nodes, groups, members, out, title_of(paths[0].name), redelivery
-        )
+        rows, left_out = parse_lines(lines)
+        title = title_of(paths[0].name)
+        found = import_parsed(spark, lines, rows.cache(), out, title, redelivery, whole)
         return {**found, "left_out": left_out}
     finally:
         spark.catalog.clearCache()
+
+
+def import_parsed(
+    spark: Any, lines: Any, parsed: Any, out: Place, title: str, redelivery: str | None,
+    whole: bool | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The same of checked rows, as `parse_lines` gives them."""
+    said = parsed.where(F.col("kind") == HEADER).select("whole", "redelivery", "order").collect()
+    if whole is None and any(row["whole"] is not None for row in said):
+        whole = all(row["whole"] for row in said if row["whole"] is not None)
+    if redelivery is None:
+        each = [row["redelivery"] for row in sorted(said, key=lambda row: tuple(row["order"]))]
+        redelivery = next((one for one in each if one is not None), None)
+    if said:
+        parsed = parsed.where(F.col("kind") != HEADER)
+    nodes = _numbered(parsed, "node")
+    groups = _numbered(parsed.where("group is not null"), "group")
+    if not nodes:
+        raise TraceError(f"{title}: no events")
+    ordered = _in_log_order(spark, lines, parsed, nodes, groups)
+    found_out = [] if whole is not None else _signs_of_missing_rows(ordered)
+    whole = not found_out if whole is None else whole
+    shares = _shares(ordered, nodes, groups)
+    kept, founders = _without_founding_joins(spark, ordered)
+    numbered = number_messages(lines, kept, whole)
+    if redelivery is None:
+        redelivery = _redelivery(numbered, whole, found_out)
+    events = _with_what_is_said(_in_columns(numbered).cache())
+    members = _memberships(events, founders, groups, nodes, shares, whole)
+    logged = members.groups_with_joins >= set(groups.values())
+    promised = [g for g in GUARANTEES if (logged and whole) or g in SAFETY]
+    header = RunHeader(
+        title,
+        "imported",
+        version=VERSION,
+        guarantees=promised + [REPLY_ORDER] * ("causes" in events.columns),
+        redelivery=redelivery,
+        options={"order": "time"} if ordered.where("not by_pos").limit(1).collect() else {},
+        whole=whole,
+        found_out=found_out,
+    )
+    table = members.table(shares)
+    header.schema = version_of(header, events.columns, table.column_names)
+    small = _SmallTables(header, names_table(nodes, NODES), names_table(groups, GROUPS), table)
+    return _write(spark, events, small, out)
 
 
 def _numbered(parsed: Any, key: str) -> Names:
@@ -99,7 +181,12 @@ def _in_log_order(spark: Any, lines: Any, parsed: Any, nodes: Names, groups: Nam
         parsed.join(F.broadcast(by_pos), "node")
         .join(F.broadcast(number_of), "node")
         .join(F.broadcast(group_of), "group", "left")
-        .withColumn("place", F.when(F.col("by_pos"), F.col("pos")).otherwise(F.col("at_us")))
+        .withColumn(
+            "place",
+            F.when(F.col("by_pos"), F.col("pos").cast("decimal(38,9)")).otherwise(
+                F.col("instant").cast("decimal(38,9)")
+            ),
+        )
     )
     before = Window.partitionBy("node_number").orderBy("place", "order")
     repeated = rows.where("by_pos").withColumn("earlier", F.lag("pos").over(before))
@@ -137,65 +224,105 @@ def _without_founding_joins(spark: Any, rows: Any) -> tuple[Any, list[tuple[int,
     return rows.join(F.broadcast(dropped), "order", "left_anti"), founders
 
 
-def _with_ids(spark: Any, lines: Any, rows: Any) -> Any:
-    """Events in the columns of a trace: positions counted, messages numbered."""
-    log = Window.partitionBy("node_number").orderBy("place", "order")
-    rows = rows.withColumn("new_pos", (F.row_number().over(log) - 1).cast("long"))
-    published = rows.where("kind = 'publish'")
-    count = F.row_number().over(log).cast("long")
-    ids = published.select(
-        "message",
-        F.shiftleft(F.col("node_number").cast("long"), ORIGIN_SHIFT).bitwiseOR(count).alias("id"),
-        "order",
-    )
-    twice = ids.groupBy("message").agg(F.count("*").alias("n"), F.max("order").alias("last"))
-    wrong = twice.where("n > 1").orderBy("last").limit(1).collect()
-    if wrong:
-        what = f"message {wrong[0]['message']!r} is published twice"
-        raise line_error(lines, wrong[0]["last"], what)
-    known = rows.join(ids.drop("order"), "message", "left")
-    ghosts = _ghosts(spark, known, published)
-    known = known.join(F.broadcast(ghosts), "message", "left")
-    message = F.coalesce("id", "ghost")
+def _in_columns(numbered: Numbered) -> Any:
+    """Events in the columns of a trace, and those of other systems' facts that say anything."""
+    message = F.coalesce("id", "other")
     plain = F.concat_ws(".", F.shiftright(message, ORIGIN_SHIFT),
                         message.bitwiseAND(F.lit(0xFFFFFFFF)))  # fmt: skip
-    names_it = (F.col("kind") == "publish") | ((F.col("kind") == "deliver") & F.col("id").isNull())
+    publishes = F.col("kind") == "publish"
+    names_it = publishes | ((F.col("kind") == "deliver") & F.coalesce("ghost", F.lit(False)))
     kept_name = F.when(names_it & (F.col("message") != plain), F.col("message"))
+    note = F.when(F.col("again"), F.lit(PUBLISHED_AGAIN)).otherwise(F.coalesce("note", kept_name))
+    whole_number = F.col("by_pos") & (F.col("pos") == F.floor("pos"))
     columns = {
         "node": F.col("node_number"), "pos": F.col("new_pos"), "at_us": F.col("at_us"),
-        "kind": F.col("kind"), "message": message, "group": F.col("group_number"),
+        "kind": F.when(F.col("again"), F.lit("note")).otherwise(F.col("kind")),
+        "message": message, "group": F.col("group_number"),
         **{name: F.col(name).cast(kind) for name, kind in FIGURES.items()},
-        "note": F.coalesce("note", kept_name),
+        "note": note,
+        "source": F.when(whole_number, F.col("pos").cast("long")),
+        "key": F.when(F.col("again").isNull(), F.col("key")),
+        "causes": F.col("declared"), "attempt": F.col("attempt").cast("int"),
+        "tied": F.when(_is_tied(), F.lit(True)),
     }  # fmt: skip
-    return known.select(*(columns[name].alias(name) for name in EVENTS.names))
+    return numbered.rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def _ghosts(spark: Any, known: Any, published: Any) -> Any:
-    """Messages that nobody published, with numbers that nobody has."""
-    first = (
-        known.where("message is not null and id is null")
-        .groupBy("message")
-        .agg(F.min(F.struct("node_number", "new_pos")).alias("first"))
-        .collect()
-    )
-    counts = {row["node_number"]: row["count"]
-              for row in published.groupBy("node_number").count().collect()}  # fmt: skip
-    ids, last = [], UNKNOWN_FROM
-    for row in sorted(first, key=lambda row: tuple(row["first"])):
-        origin, _, number = row["message"].partition(".")
-        if origin.isdecimal() and number.isdecimal() and int(number) < UNKNOWN_FROM and (
-            int(number) > counts.get(int(origin), 1 << 62)
-        ):  # fmt: skip
-            ids.append((row["message"], int(origin) << ORIGIN_SHIFT | int(number)))
-        else:
-            last += 1
-            ids.append((row["message"], row["first"]["node_number"] << ORIGIN_SHIFT | last))
-    return spark.createDataFrame(ids, "message string, ghost long")
+def _is_tied() -> Any:
+    """Whether a row is not ordered with the one before it: it is said, or their times are equal."""
+    before = Window.partitionBy("node_number").orderBy("new_pos")
+    said = F.col("tied") & (F.col("new_pos") > 0)
+    equal = F.lag("instant").over(before) == F.col("instant")
+    return F.when(F.col("by_pos"), said).otherwise(equal)
+
+
+def _with_what_is_said(events: Any) -> Any:
+    """Without the columns of other systems' facts in which nothing stands."""
+    moved = F.max(F.coalesce(F.col("source") != F.col("pos"), F.lit(True)))
+    there = {column.name: F.max(F.col(column.name).isNotNull()) for column in FOREIGN_EVENTS}
+    there["source"] &= moved
+    said = events.agg(*(flag.alias(name) for name, flag in there.items())).first()
+    return events.select(*EVENTS.names, *(name for name in there if said[name]))
+
+
+def _signs_of_missing_rows(rows: Any) -> list[str]:
+    """Why the logs cannot be whole, in words; nothing if they may be."""
+    positions = (
+        rows.where("by_pos and pos >= 0").groupBy("node_number").agg(
+            F.first("node").alias("node"), F.count("*").alias("rows"), F.max("pos").alias("last"),
+            F.max(F.col("pos") != F.floor("pos")).alias("odd"),
+        )
+    )  # fmt: skip
+    skipped = {}
+    for row in sorted(positions.collect(), key=lambda row: row["node_number"]):
+        missing = row["last"] + 1 - row["rows"]
+        if missing > 0 and not row["odd"]:
+            skipped[str(row["node"])] = int(missing)
+    spoken_of = F.when(F.col("kind") == "deliver", F.array("message")).otherwise(F.col("causes"))
+    names = rows.select("node_number", *LOG, F.explode(spoken_of).alias("name"))
+    published = rows.where("kind = 'publish'").select(F.col("message").alias("name")).distinct()
+    unseen = (
+        names.join(published, "name", "left_anti")
+        .groupBy("name").agg(F.min(F.struct("node_number", *LOG)).alias("first"))
+    )  # fmt: skip
+    count = unseen.count()
+    first = [row["name"] for row in unseen.orderBy("first").limit(NAMES_TOLD).collect()]
+    return signs_in_words(skipped, first, count)
+
+
+def _redelivery(numbered: Numbered, whole: bool, found_out: list[str]) -> str:
+    """`any` if attempts are numbered, messages published again, or (partial) repeated."""
+    rows = numbered.rows
+    if rows.where("attempt is not null").limit(1).collect():
+        return "any"
+    if numbered.has_retries:
+        found_out.append(RETRIES)
+        return "any"
+    if not whole:
+        delivered = rows.where("kind = 'deliver'").groupBy("node", "message", "group").count()
+        if delivered.where("count > 1").limit(1).collect():
+            found_out.append(REPEATS)
+            return "any"
+    return "none"
+
+
+def _shares(rows: Any, nodes: Names, groups: Names) -> Shares:
+    """By group and node: the name under which it shares the messages, none if it gets all."""
+    tells = (F.col("kind") == "deliver") | ((F.col("kind") == "join") & F.col("share").isNotNull())
+    found: Shares = {}
+    told = rows.where(tells).select("group_number", "node_number", "share").distinct()
+    for group, node, share in sorted(map(tuple, told.collect()), key=str):
+        if found.setdefault((group, node), share) != share:
+            who = next(name for name, number in nodes.items() if number == node)
+            what = next(name for name, number in groups.items() if number == group)
+            raise TraceError(TWO_SHARES.format(who, what))
+    return found
 
 
 def _memberships(
-    events: Any, founders: list[tuple[int, int]], groups: Names, nodes: Names
-) -> _Members:
+    events: Any, founders: list[tuple[int, int]], groups: Names, nodes: Names, shares: Shares,
+    whole: bool,
+) -> _Members:  # fmt: skip
     members = _Members([[group, node, 0, None] for group, node in founders])
     members.groups_with_joins |= {group for group, _ in founders}
     group_names = {number: name for name, number in groups.items()}
@@ -208,48 +335,40 @@ def _memberships(
         current = [row for row in here if group is None or row[0] == group]
         who = node_names[node]
         if kind == "join":
-            if current:
+            if current and whole:
                 raise TraceError(f"{who!r} joins {group_names[group]!r} and is a member already")
+            for row in current:
+                row[3] = pos  # the row that left it is missing
             members.rows.append([group, node, pos, None])
             members.groups_with_joins.add(group)
             continue
-        if not current and group is not None:
+        if not current and group is not None and whole:
             raise TraceError(f"{who!r} leaves {group_names[group]!r} and is no member")
+        if not current and group is not None:
+            members.rows.append([group, node, 0, pos])  # the row that joined is missing
         for row in current:
             row[3] = pos
-    spoke = (
-        events.where(F.col("kind").isin("publish", "deliver")).select("group", "node").distinct()
-    )
-    for group, node in sorted(map(tuple, spoke.collect())):
-        if group not in members.groups_with_joins:
+    known = {(row[0], row[1]) for row in members.rows}
+    for group, node in sorted(shares):
+        logs_joins = group in members.groups_with_joins and whole
+        if (group, node) not in known and not logs_joins:
             members.rows.append([group, node, 0, None])
     return members
 
 
-def _write(
-    spark: Any, events: Any, nodes: Names, groups: Names, members: _Members, out: Place,
-    run_id: str, redelivery: str,
-) -> dict[str, int]:  # fmt: skip
+def _write(spark: Any, events: Any, small: _SmallTables, out: Place) -> dict[str, Any]:
     rows = events.count()
     files = max(1, -(-rows // ROWS_PER_FILE))
     # By ranges of nodes: whole logs per file, and no node in two of them.
     sorted_rows = events.repartitionByRange(files, "node").sortWithinPartitions("node", "pos")
     writer = sorted_rows.write.option("compression", "zstd")
-    logged = members.groups_with_joins >= set(groups.values())
-    header = RunHeader(
-        run_id,
-        "imported",
-        version=VERSION,
-        guarantees=[g for g in GUARANTEES if logged or g in SAFETY],
-        redelivery=redelivery,
-    )
     if isinstance(out, Path):
         half_done = out.with_name(f".{out.name}.{os.getpid()}.partial").resolve()
         shutil.rmtree(half_done, ignore_errors=True)
         half_done.mkdir(parents=True)
         try:
             writer.parquet(str(half_done / "events"))
-            _write_small_files(half_done, header, nodes, groups, members)
+            _write_small_files(half_done, small)
             half_done.rename(out)
         finally:
             shutil.rmtree(half_done, ignore_errors=True)
@@ -258,23 +377,22 @@ def _write(
         try:
             writer.parquet((half_there / "events").uri)
             with tempfile.TemporaryDirectory(prefix="causalcast-import-") as folder:
-                _write_small_files(Path(folder), header, nodes, groups, members)
+                _write_small_files(Path(folder), small)
                 for path in sorted(Path(folder).iterdir()):
                     upload(spark, path, half_there / path.name)
             rename(spark, half_there, out)
         finally:
             remove(spark, half_there)
-    return {"events": rows, "nodes": len(nodes), "groups": len(groups)}
+    return {
+        "events": rows,
+        "nodes": small.nodes.num_rows,
+        "groups": small.groups.num_rows,
+        "whole": small.header.whole,
+        "found_out": small.header.found_out,
+    }
 
 
-def _write_small_files(
-    folder: Path, header: RunHeader, nodes: Names, groups: Names, members: _Members
-) -> None:
-    rows = [dict(zip(MEMBERS.names, row, strict=True)) for row in members.rows]
-    for name, table in (
-        ("nodes", names_table(nodes, NODES)),
-        ("groups", names_table(groups, GROUPS)),
-        ("members", pa.Table.from_pylist(rows, schema=MEMBERS)),
-    ):
-        pq.write_table(table, folder / f"{name}.parquet")
-    (folder / "run.json").write_text(header.to_json())
+def _write_small_files(folder: Path, small: _SmallTables) -> None:
+    for name in ("nodes", "groups", "members"):
+        pq.write_table(getattr(small, name), folder / f"{name}.parquet")
+    (folder / "run.json").write_text(small.header.to_json())

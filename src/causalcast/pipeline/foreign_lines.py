@@ -5,13 +5,22 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
-from causalcast.trace.foreign_log import ONLY_GROUP
+from causalcast.trace.foreign_line import (
+    BELONGS_TO,
+    HEADER,
+    ONLY_GROUP,
+    WRONG_ATTEMPT,
+    WRONG_CAUSES,
+    misplaced,
+)
+from causalcast.trace.run_header import REDELIVERY
 from causalcast.trace.schema import KINDS
 
 LINE = (
     "node string, kind string, message string, group string, pos double, time double,"
-    " at_us double, late boolean, peer double, payload_bytes double, metadata_bytes double,"
-    " value double, note string, broken string"
+    " at_us double, at_ns long, tied boolean, late boolean, peer double, payload_bytes double,"
+    " metadata_bytes double, value double, note string, key string, causes array<string>,"
+    " share string, attempt double, whole boolean, redelivery string, broken string"
 )
 FIGURES = {
     "peer": "int", "payload_bytes": "int", "metadata_bytes": "int", "value": "long",
@@ -22,7 +31,7 @@ TOLD = 100  # torn ends that are told one by one
 
 
 def parse_lines(lines: Any) -> tuple[Any, list[str]]:
-    """One row per event, or a `TraceError` that names the first line that is none.
+    """One row per event or header line, or a `TraceError` that names the first that is none.
 
     A torn last line is no event and no error; those are told.
     """
@@ -40,25 +49,35 @@ def parse_lines(lines: Any) -> tuple[Any, list[str]]:
             raise line_error(lines, row["order"], row["complaint"])
         left_out.append(f"{_name(row['order'])}: the last line is torn: no JSON, and no end")
     has_group = F.col("kind").isin("publish", "deliver", "join")
-    at_us = F.coalesce("at_us", F.round(F.col("time") * 1e6), "pos").cast("long")
+    in_us = F.floor(F.col("at_ns") / 1000)
+    at_us = F.coalesce(in_us, "at_us", F.round(F.col("time") * 1e6), "pos").cast("long")
+    micros, seconds = F.floor("at_us").cast("long") * 1000, F.round(F.col("time") * 1e9)
+    instant = F.coalesce("at_ns", micros, seconds.cast("long"))
     rows = (
         parsed.where("not torn")
         .withColumn("group", F.when(has_group, F.coalesce("group", F.lit(ONLY_GROUP)))
                           .otherwise(F.col("group")))
-        .withColumn("is_timed", F.coalesce("at_us", "time").isNotNull())
+        .withColumn("instant", instant)
+        .withColumn("is_timed", F.col("instant").isNotNull())
         .withColumn("at_us", at_us)
         .withColumn("node_is_text", F.col("text").rlike(r'"node"\s*:\s*"'))
         .withColumn("group_is_text", ~F.col("text").rlike(r'"group"\s*:\s*\d'))
-        .drop("text", "torn", "broken", "time")
+        .drop("text", "torn", "broken", "time", "at_ns")
     )  # fmt: skip
     return rows, left_out
 
 
 def _complaint() -> Any:
     about_messages = F.col("kind").isin("publish", "deliver")
-    no_order = F.coalesce("pos", "time", "at_us").isNull()
-    return (
+    no_order = F.coalesce("pos", "time", "at_us", "at_ns").isNull()
+    wrong_attempt = (F.col("attempt") < 1) | (F.col("attempt") != F.floor("attempt"))
+    complaint = (
         F.when(F.col("broken").isNotNull(), F.lit("not JSON, or a value of the wrong type"))
+        .when(
+            (F.col("kind") == HEADER) & ~F.col("redelivery").isin(*REDELIVERY),
+            F.lit(f"'redelivery' must be one of {', '.join(REDELIVERY)}"),
+        )
+        .when(F.col("kind") == HEADER, F.lit(None))
         .when(F.col("node").isNull(), F.lit("'node' is missing"))
         .when(F.col("kind").isNull(), F.lit("'kind' is missing"))
         .when(~F.col("kind").isin(*KINDS), F.concat(F.lit("unknown kind '"), "kind", F.lit("'")))
@@ -67,7 +86,14 @@ def _complaint() -> Any:
             F.concat(F.lit("a "), "kind", F.lit(" without 'message'")),
         )
         .when(no_order, F.lit("neither 'pos' nor 'time'"))
+        .when(wrong_attempt, F.lit(WRONG_ATTEMPT))
+        .when(F.exists("causes", lambda cause: cause.isNull()), F.lit(WRONG_CAUSES))
     )
+    for key, kinds in BELONGS_TO.items():
+        of_kinds = F.col("kind").isin(*kinds)
+        words = F.concat(F.lit(misplaced(key, "")), "kind")
+        complaint = complaint.when(F.col(key).isNotNull() & ~of_kinds, words)
+    return complaint
 
 
 def line_error(lines: Any, order: Any, what: str) -> TraceError:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalcast.pipeline.kernels import close_look
-from causalcast.pipeline.kinds import CRASH, RECOVER
+from causalcast.pipeline.kinds import CRASH, DELIVER, RECOVER
 from causalcast.pipeline.logs import Bools, Ints
 from causalcast.pipeline.memberships import Membership, is_late
 from causalcast.pipeline.publish_graph import PublishGraph
@@ -28,6 +28,11 @@ class LogView:
         group: npt.NDArray[np.int32],
         memberships: list[Membership],
         graph: PublishGraph,
+        attempt: npt.NDArray[np.int32] | None = None,
+        instant: Ints | None = None,
+        at_us: Ints | None = None,
+        whole: bool = True,
+        redelivery: str = "none",
     ) -> None:
         self.node = node
         self.kind = kind
@@ -35,8 +40,14 @@ class LogView:
         self.group = group
         self.memberships = memberships
         self.graph = graph
+        self.attempt = attempt
+        self.at_us = at_us
+        self.whole = whole
+        self.redelivery = redelivery
         self.dense = graph.publications.dense(message)
         self.rows = len(kind)
+        self.instant: Ints = np.arange(self.rows) if instant is None else instant
+        """Per row; rows of one instant are not ordered."""
 
     @cached_property
     def _first_rows(self) -> tuple[Ints, Ints]:
@@ -53,6 +64,40 @@ class LogView:
     def delivered(self) -> Ints:
         """Per publication the row that first delivers it; the log's length if none does."""
         return self._first_rows[1]
+
+    @cached_property
+    def got_at(self) -> Ints:
+        """Per publication the instant from which the node has it; the log's length if never."""
+        return np.append(self.instant, self.rows)[self.got]
+
+    @cached_property
+    def repetition(self) -> Bools:
+        """Per publication whether its first row here may not be its first delivery."""
+        result = np.zeros(len(self.graph.publications), np.bool_)
+        unnumbered = not self.whole and self.redelivery != "none"
+        if self.attempt is None and not unnumbered:
+            return result
+        first = np.flatnonzero((self.delivered < self.rows) & (self.got == self.delivered))
+        if self.attempt is None:
+            result[first] = True
+            return result
+        attempt = self.attempt[self.delivered[first]]
+        result[first] = (attempt > 1) | ((attempt < 0) & unnumbered)
+        return result
+
+    @cached_property
+    def judged(self) -> npt.NDArray[np.int8]:
+        """Kinds of rows; those whose order does not matter are nothing. Of those who share a
+        message, whoever gets it again may get it in any order."""
+        if self.attempt is None or not any(m.share is not None for m in self.memberships):
+            return self.kind
+        kinds = self.kind.copy()
+        for m in self.memberships:
+            if m.share is not None:
+                rows = np.arange(self.rows)
+                here = (self.group == m.group) & (rows >= m.start) & (rows < m.end)
+                kinds[here & (self.attempt > 1) & (self.kind == DELIVER)] = -1
+        return kinds
 
     @cached_property
     def down_at_the_end(self) -> bool:
@@ -76,14 +121,15 @@ class LogView:
 
         A founding member is owed everything. A late one: per origin what follows the first message
         it delivered as a member, everything it did deliver, and everything that its own
-        publications since the join precede.
+        publications since the join precede. Who shares a group: what it did deliver.
         """
         publications = self.graph.publications
         of_group: Bools = publications.group == membership.group
+        if membership.share is not None:
+            return self.came(membership)
         if not is_late(membership, self.kind, self.group):
             return of_group
-        here = of_group & (self.delivered >= membership.start)
-        here &= self.delivered < min(membership.end, self.rows)
+        here = self.came(membership)
         owed = here.copy()
         for q in np.unique(publications.origin[here]):
             of_origin = publications.origin == q
@@ -91,6 +137,12 @@ class LogView:
             entry = mine[np.argmin(self.delivered[mine])]
             owed |= of_group & of_origin & (publications.number >= publications.number[entry])
         return owed | of_group & self._follow_own_publications(membership.start)
+
+    def came(self, membership: Membership) -> Bools:
+        """Which publications it delivered as this member."""
+        here: Bools = self.graph.publications.group == membership.group
+        here = here & (self.delivered >= membership.start)
+        return here & (self.delivered < min(membership.end, self.rows))
 
     def _follow_own_publications(self, since: int) -> Bools:
         """Which publications follow one that this node published from row `since` on."""
@@ -111,11 +163,26 @@ class LogView:
         return self._stretches
 
     @cached_property
-    def _stretches(self) -> list[tuple[int, int, Bools]]:
-        return list(self._walk_stretches())
+    def surely(self) -> list[tuple[int, int, Bools]]:
+        """The same with what is owed for certain and came, if it came, for the first time: in a
+        partial log only what did come."""
+        if self.whole and not self.repetition.any():
+            return self._stretches
+        if self.whole:
+            return [(first, end, owed & ~self.repetition) for first, end, owed in self._stretches]
+        came = {m: self.came(m) & ~self.repetition for m in self.memberships}
+        return list(self._walk_stretches(came))
 
-    def _walk_stretches(self) -> Iterator[tuple[int, int, Bools]]:
-        owed = {m: self.owed(m) for m in self.memberships}
+    @property
+    def leaves_doubts(self) -> bool:
+        """Whether what is owed and what is owed for certain may differ."""
+        return not self.whole or bool(self.repetition.any())
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int, Bools]]:
+        return list(self._walk_stretches({m: self.owed(m) for m in self.memberships}))
+
+    def _walk_stretches(self, owed: dict[Membership, Bools]) -> Iterator[tuple[int, int, Bools]]:
         cuts = {0, self.rows}
         for m in self.memberships:
             cuts |= {min(m.start, self.rows), min(m.end, self.rows)}

@@ -26,6 +26,8 @@ File = TypeVar("File", Path, str)
 NONE = -1  # stands for null: ids are never negative
 ROWS_PER_BUNDLE = 1_000_000
 COLUMNS = ("node", "pos", "at_us", "kind", "message", "group")
+WITH_TIMES = ("at_us", "key", "causes")  # what few looks ask for
+IF_THERE = ("attempt", "tied", "key", "causes")  # other systems' facts
 
 
 @dataclass
@@ -40,6 +42,13 @@ class Logs:
     at_us: Ints
     where: str
     """The file they came from, for complaints."""
+    attempt: npt.NDArray[np.int32] | None = None
+    """Per row, -1 where none is said; none if no row says any."""
+    instant: Ints | None = None
+    """Per row, from 0 in each log: rows of one instant are not ordered; none if all rows are."""
+    key: pa.ChunkedArray | None = None
+    causes: pa.ChunkedArray | None = None
+    """What publications say of their key and their causes; read with times."""
 
     @staticmethod
     def empty() -> "Logs":
@@ -72,16 +81,22 @@ def read_logs(paths: Sequence[Path], with_times: bool = True) -> Logs:
 
 
 def _read_columns(path: Path, with_times: bool) -> pa.Table:
-    wanted = [name for name in COLUMNS if with_times or name != "at_us"]
+    wanted = _wanted(COLUMNS, with_times)
     try:
         file = pq.ParquetFile(path, read_dictionary=["kind"])
-        missing = [name for name in wanted if name not in file.schema_arrow.names]
+        there = file.schema_arrow.names
+        missing = [name for name in wanted if name not in there]
+        further = [name for name in _wanted(IF_THERE, with_times) if name in there]
         if not missing:
-            return file.read(columns=wanted, use_threads=False)
+            return file.read(columns=wanted + further, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(f"{path}: unreadable or truncated ({reason})") from None
     raise TraceError(f"{path}: column {missing[0]!r} is missing")
+
+
+def _wanted(names: Sequence[str], with_times: bool) -> list[str]:
+    return [name for name in names if with_times or name not in WITH_TIMES]
 
 
 def bundles(files: Sequence[Path]) -> list[list[Path]]:
@@ -143,8 +158,7 @@ def _footer(path: Path) -> Any:
 
 def logs_of_table(table: pa.Table, where: str, with_times: bool = True) -> Logs:
     """The logs of a table of events, sorted if they are not, or a `TraceError` naming `where`."""
-    wanted = [name for name in COLUMNS if with_times or name != "at_us"]
-    missing = [name for name in wanted if name not in table.column_names]
+    missing = [name for name in _wanted(COLUMNS, with_times) if name not in table.column_names]
     if missing:
         raise TraceError(f"{where}: column {missing[0]!r} is missing")
     node, pos = _plain(table, "node", where), _plain(table, "pos", where)
@@ -169,6 +183,14 @@ def logs_of_table(table: pa.Table, where: str, with_times: bool = True) -> Logs:
         at_us=_plain(table, "at_us", where) if with_times else np.zeros(0, np.int64),
         where=where,
     )
+    if "attempt" in table.column_names:
+        logs.attempt = _numbers_or_none(table, "attempt", pa.int32(), where)
+    if "tied" in table.column_names:
+        logs.instant = _instants(table.column("tied"), starts)
+    if with_times and "key" in table.column_names:
+        logs.key = table.column("key")
+    if with_times and "causes" in table.column_names:
+        logs.causes = table.column("causes")
     _check_ids(logs)
     return logs
 
@@ -195,6 +217,24 @@ def _plain(table: pa.Table, name: str, where: str) -> Any:
 def _nullable(table: pa.Table, name: str, where: str) -> Any:
     column = _typed(table.column(name), name, where)
     return (column.fill_null(NONE) if column.null_count else column).to_numpy()
+
+
+def _instants(tied: pa.ChunkedArray, starts: Ints) -> Ints | None:
+    if tied.null_count == len(tied):
+        return None
+    begins: Bools = ~tied.cast(pa.bool_()).fill_null(False).to_numpy()
+    begins = begins.copy()
+    begins[starts[:-1][starts[:-1] < len(begins)]] = True
+    count = np.cumsum(begins)
+    first = np.repeat(count[starts[:-1]], np.diff(starts))
+    return count - first
+
+
+def _numbers_or_none(table: pa.Table, name: str, kind: pa.DataType, where: str) -> Any:
+    try:
+        return table.column(name).cast(kind).fill_null(NONE).to_numpy()
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(f"{where}: column {name!r} has the wrong type ({error})") from None
 
 
 def _typed(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:

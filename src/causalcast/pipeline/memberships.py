@@ -14,11 +14,13 @@ TO_THE_END = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Membership:
-    """A node belongs to `group` while `start <= pos < end`."""
+    """A node belongs to `group` while `start <= pos < end`; `share` is the name under which each
+    message goes to one of several, none if it gets all."""
 
     group: int
     start: int
     end: int
+    share: str | None = None
 
 
 @dataclass
@@ -38,10 +40,12 @@ def read_memberships(nodes: pa.Table, members: pa.Table) -> Memberships:
     """Memberships from the two small tables of a run; overlapping ones are refused."""
     result = Memberships({node: [] for node in nodes["node"].to_pylist()})
     columns = [members[name].to_pylist() for name in ("group", "node", "from_pos", "to_pos")]
-    for group, node, start, end in zip(*columns, strict=True):
+    has_shares = "share" in members.column_names
+    columns.append(members["share"].to_pylist() if has_shares else [None] * members.num_rows)
+    for group, node, start, end, share in zip(*columns, strict=True):
         if node not in result.by_node:
             raise TraceError(f"members.parquet: node {node} does not stand in nodes.parquet")
-        new = Membership(group, start, TO_THE_END if end is None else end)
+        new = Membership(group, start, TO_THE_END if end is None else end, share)
         for other in result.by_node[node]:
             if other.group == group and other.start < new.end and new.start < other.end:
                 raise TraceError(
@@ -61,7 +65,8 @@ def is_late(membership: Membership, kinds: np.ndarray, groups: np.ndarray) -> bo
 
 
 def always_there(memberships: list[Membership], kinds: np.ndarray, groups: np.ndarray) -> bool:
-    """Whether all memberships of a log last from its start to its end."""
+    """Whether all memberships of a log last from its start to its end, and bring everything."""
     return all(
-        m.start == 0 and m.end == TO_THE_END and not is_late(m, kinds, groups) for m in memberships
+        m.start == 0 and m.end == TO_THE_END and m.share is None and not is_late(m, kinds, groups)
+        for m in memberships
     )

@@ -31,6 +31,12 @@ class PublishRows:
     group: Int32s
     pos: Ints
     at_us: Ints
+    key: list[str | None] | None = None
+    """What other systems say of each: the key it is ordered by; none if none has one."""
+    declared: tuple[Ints, Ints] | None = None
+    """And what it follows: pairs of effect and cause, as ids."""
+    before: Int32s | None = None
+    """The number of the first publication of the same instant; none if no rows are tied."""
 
 
 @dataclass
@@ -47,6 +53,17 @@ class Publications:
     base: Ints
     """Where the publications of each origin begin in `rank`; one more at the end."""
     rank: Int32s
+    key: Int32s | None = None
+    """A number for the key of each, -1 for none; none if no publication has one."""
+    declared: tuple[Int32s, Int32s] | None = None
+    """Effects and causes that were declared, as dense numbers; none if no causes were."""
+    tied: Int32s | None = None
+
+    @property
+    def before(self) -> Int32s:
+        """Per publication the number from which on its origin's publications do not precede it:
+        its own, or that of the first one of the same instant."""
+        return self.number if self.tied is None else self.tied
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -93,7 +110,28 @@ def publish_rows(logs: Logs) -> PublishRows:
             f"{logs.where}: node {logs.nodes[log[place]]}, pos {pos}:"
             f" published message {message[place]} where {wanted[place]} was expected"
         )
-    return PublishRows(message, logs.group[rows], rows - logs.starts[log], logs.at_us[rows])
+    return PublishRows(
+        message, logs.group[rows], rows - logs.starts[log], logs.at_us[rows],
+        None if logs.key is None else logs.key.take(rows).to_pylist(), _declared(logs, rows),
+        None if logs.instant is None else _first_of_instant(logs.instant[rows], log, message),
+    )  # fmt: skip
+
+
+def _first_of_instant(instant: Ints, log: Ints, message: Ints) -> Int32s:
+    number = (message & NUMBER_MASK).astype(np.int32)
+    begins = np.ones(len(number), np.bool_)
+    begins[1:] = (instant[1:] != instant[:-1]) | (log[1:] != log[:-1])
+    first: Int32s = number[np.flatnonzero(begins)][np.cumsum(begins) - 1]
+    return first
+
+
+def _declared(logs: Logs, rows: Ints) -> tuple[Ints, Ints] | None:
+    if logs.causes is None:
+        return None
+    causes = logs.causes.take(rows).combine_chunks()
+    count = np.array([0 if some is None else len(some) for some in causes.to_pylist()], np.int64)
+    of = causes.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.repeat(logs.message[rows], count), of
 
 
 def number_publications(pieces: Sequence[PublishRows]) -> Publications:
@@ -111,7 +149,7 @@ def number_publications(pieces: Sequence[PublishRows]) -> Publications:
     rank[by_time] = np.arange(len(message))
     origins, base = np.unique(message >> ORIGIN_SHIFT, return_index=True)
     origin = np.searchsorted(origins, message >> ORIGIN_SHIFT)
-    return Publications(
+    numbered = Publications(
         origin=origin[by_time].astype(np.int32),
         number=(message & NUMBER_MASK)[by_time].astype(np.int32),
         group=group[by_time].astype(np.int32),
@@ -120,3 +158,32 @@ def number_publications(pieces: Sequence[PublishRows]) -> Publications:
         base=np.append(base, len(message)).astype(np.int64),
         rank=rank,
     )
+    _add_keys(numbered, pieces)
+    _add_declared(numbered, pieces)
+    if any(piece.before is not None for piece in pieces):
+        numbered.tied = numbered.number.copy()
+        for piece in pieces:
+            if piece.before is not None:
+                numbered.tied[numbered.dense(piece.message)] = piece.before
+    return numbered
+
+
+def _add_keys(numbered: Publications, pieces: Sequence[PublishRows]) -> None:
+    if all(piece.key is None for piece in pieces):
+        return
+    codes: dict[str, int] = {}
+    numbered.key = np.full(len(numbered), NONE, np.int32)
+    for piece in pieces:
+        for m, key in zip(numbered.dense(piece.message), piece.key or (), strict=False):
+            if key is not None:
+                numbered.key[m] = codes.setdefault(key, len(codes))
+
+
+def _add_declared(numbered: Publications, pieces: Sequence[PublishRows]) -> None:
+    """Causes that nobody published are no causes here, and nothing is its own."""
+    pairs = [piece.declared for piece in pieces if piece.declared is not None]
+    if not pairs:
+        return
+    effect, cause = (numbered.dense(np.concatenate(column)) for column in zip(*pairs, strict=True))
+    real = (cause >= 0) & (cause != effect)
+    numbered.declared = effect[real], cause[real]

@@ -1,7 +1,8 @@
 """Phase A: from the logs of publishers to what must come before what.
 
 A cause table has, for each publication, the set of its causes as pairs of word and mask. *Direct*
-causes are what the publisher delivered since its previous publication, and that publication.
+causes are what the publisher delivered since its previous publication, that publication, and what
+it declares to follow.
 """
 
 from collections import deque
@@ -10,10 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from causalcast.pipeline.bits import WORD, words_for
 from causalcast.pipeline.kernels import cause_tables
-from causalcast.pipeline.kinds import PUBLISH
+from causalcast.pipeline.kinds import DELIVER, PUBLISH
 from causalcast.pipeline.logs import Bools, Ints, Logs
 from causalcast.pipeline.publications import Int32s, Publications
 
@@ -95,6 +97,10 @@ def direct_causes(logs: Logs, publications: Publications) -> DirectCauses:
         dense = publications.dense(logs.message[start:end])
         words, masks = np.empty(end - start, np.int32), np.empty(end - start, np.int64)
         sizes = np.zeros(len(published), np.int64)
+        if logs.instant is not None:
+            instant = logs.instant[start:end]
+            found.append(_causes_of_tied(kind, dense, instant))
+            continue
         pairs = cause_tables.direct_causes(kind, dense, words, masks, sizes, scratch, touched)
         found.append((dense[published], sizes, words[:pairs].copy(), masks[:pairs].copy()))
     if not found:
@@ -103,9 +109,65 @@ def direct_causes(logs: Logs, publications: Publications) -> DirectCauses:
     return DirectCauses(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
+def _causes_of_tied(
+    kind: npt.NDArray[np.int8], dense: Int32s, instant: Ints
+) -> tuple[Int32s, Ints, Int32s, Ints]:
+    """The same where some rows are not ordered: what is of one instant precedes nothing in it."""
+    publications: list[int] = []
+    sizes: list[int] = []
+    words: list[int] = []
+    masks: list[int] = []
+    seen: dict[int, int] = {}
+    row = 0
+    while row < len(kind):
+        end = row
+        while end < len(kind) and instant[end] == instant[row]:
+            end += 1
+        here = [(kind[at], int(dense[at])) for at in range(row, end) if dense[at] >= 0]
+        publishes = [m for what, m in here if what == PUBLISH]
+        for m in publishes:
+            publications.append(m)
+            causes = {word: mask & ~(1 << m % WORD) if word == m // WORD else mask
+                      for word, mask in sorted(seen.items())}  # fmt: skip
+            causes = {word: mask for word, mask in causes.items() if mask}
+            sizes.append(len(causes))
+            words += causes
+            masks += [_signed(mask) for mask in causes.values()]
+        if publishes:
+            seen = {}  # their past implies it
+        for what, m in here:
+            if what in (PUBLISH, DELIVER):
+                seen[m // WORD] = seen.get(m // WORD, 0) | 1 << m % WORD
+        row = end
+    return (
+        np.array(publications, np.int32), np.array(sizes, np.int64), np.array(words, np.int32),
+        np.array(masks, np.int64),
+    )  # fmt: skip
+
+
+def _signed(mask: int) -> int:
+    return mask - (1 << WORD) if mask >> (WORD - 1) else mask
+
+
 def build_graph(publications: Publications, pieces: Sequence[DirectCauses]) -> PublishGraph:
     """Join the direct causes of all logs, and find an order in which causes come first."""
     direct = join_tables(len(publications), pieces)
+    if publications.declared is not None:
+        direct = _with_pairs(direct, *publications.declared)
+    return graph_of(publications, direct)
+
+
+def reply_graph(publications: Publications) -> PublishGraph | None:
+    """What precedes what by declared causes alone; none if no publication declares any."""
+    if publications.declared is None:
+        return None
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    empty = CauseTable(np.zeros(len(publications) + 1, np.int64), *nothing)
+    return graph_of(publications, _with_pairs(empty, *publications.declared))
+
+
+def graph_of(publications: Publications, direct: CauseTable) -> PublishGraph:
+    """The graph of a table, with an order in which causes come first."""
     size = len(publications)
     cyclic = np.zeros(size, np.bool_)
     order, component = np.arange(size), np.arange(size)
@@ -129,6 +191,25 @@ def join_tables(size: int, pieces: Sequence[DirectCauses]) -> CauseTable:
     np.cumsum(new_sizes, out=offsets[1:])
     source = np.arange(len(words)) + np.repeat(old_starts[by_number] - offsets[:-1], new_sizes)
     return CauseTable(offsets, words[source], masks[source])
+
+
+def _with_pairs(table: CauseTable, effects: Int32s, causes: Int32s) -> CauseTable:
+    """A table with further causes, given one by one."""
+    size = len(table.offsets) - 1
+    of = np.repeat(np.arange(size), np.diff(table.offsets))
+    effect = np.concatenate([of, effects.astype(np.int64)])
+    word = np.concatenate([table.words.astype(np.int64), causes.astype(np.int64) // WORD])
+    bit = np.left_shift(np.int64(1), causes.astype(np.int64) % WORD)
+    mask = np.concatenate([table.masks, bit])
+    place = effect * words_for(size) + word
+    by_place = np.argsort(place, kind="stable")
+    if len(by_place) == 0:
+        return table
+    firsts = np.flatnonzero(np.diff(place[by_place], prepend=-1))
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(effect[by_place][firsts], minlength=size), out=offsets[1:])
+    masks = np.bitwise_or.reduceat(mask[by_place], firsts)
+    return CauseTable(offsets, word[by_place][firsts].astype(np.int32), masks)
 
 
 def _shortened(table: CauseTable) -> CauseTable:

@@ -12,7 +12,12 @@ from typing import Any
 from causalcast.errors import ConfigError
 from causalcast.pipeline import counter_example, plots, space_time
 from causalcast.pipeline.report_figures import Figures
-from causalcast.pipeline.verdict import OK, VIOLATED, PropertyResult, Verdict
+from causalcast.pipeline.verdict import (
+    VIOLATED,
+    WORST_FIRST,
+    PropertyResult,
+    Verdict,
+)
 from causalcast.version import VERSION
 
 RUNS_IN_FULL = 12
@@ -25,6 +30,8 @@ SENTENCE = {
     "ok": "Everything that counts holds.",
     "violated": "A property that counts is violated.",
     "incomplete": "The run has no end, or no content; nothing that counts is violated so far.",
+    "no_violation": "Rows are missing; nothing that is known breaks what counts.",
+    "faulty_log": "The log cannot be true, so it judges nobody.",
 }
 # What people call the metrics, and how many digits matter.
 METRICS = {
@@ -81,7 +88,7 @@ def write_report(
 
 def _head(verdicts: Sequence[Verdict]) -> str:
     style = files("causalcast.pipeline").joinpath("report.css").read_text()
-    title = verdicts[0].place.name if len(verdicts) == 1 else f"{len(verdicts)} runs"
+    title = _title(verdicts[0]) if len(verdicts) == 1 else f"{len(verdicts)} runs"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -90,10 +97,16 @@ def _head(verdicts: Sequence[Verdict]) -> str:
     )
 
 
+def _title(verdict: Verdict) -> str:
+    """What people call a run: the log that it was made of, else its folder."""
+    imported = verdict.header.world == "imported"
+    return verdict.header.run_id if imported else verdict.place.name
+
+
 def _together(verdicts: Sequence[Verdict]) -> str:
     """The verdict on all runs: that of the worst."""
     counts = {name: sum(v.verdict == name for v in verdicts) for name in SENTENCE}
-    worst = next(name for name in ("violated", "incomplete", "ok") if counts[name])
+    worst = next(name for name in WORST_FIRST if counts[name])
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     deliveries = sum(verdict.counts.deliveries for verdict in verdicts)
     return (
@@ -142,6 +155,7 @@ def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) ->
 def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: bool) -> str:
     parts = [] if alone else [f"<h2>{escape(verdict.place.name)}</h2>"]
     parts += [_about(verdict), _verdict(verdict), _properties(verdict)]
+    parts.append(_diagnosis(verdict))
     parts += [_examples(verdict, result) for result in verdict.results if result.examples]
     parts += [_metrics(metrics), *_plots(verdict, figures), _waited_for(verdict, figures)]
     parts.append(_nodes(verdict, figures))
@@ -174,9 +188,15 @@ def _verdict(verdict: Verdict) -> str:
         f"{counts.nodes:,} nodes, {counts.publications:,} publications,"
         f" {counts.deliveries:,} deliveries"
     )
+    if not verdict.header.whole and counts.deliveries:
+        size += f"; {counts.judged / counts.deliveries:.1%} of them could be judged"
+        size += f", {counts.unseen:,} publications never seen" if counts.unseen else ""
     remarks = "".join(f"<p>Note: {escape(remark)}.</p>" for remark in verdict.remarks)
+    if verdict.fault is not None:
+        remarks += f"<p>{escape(verdict.fault.sentence(verdict.names))}.</p>"
+    word = verdict.verdict.replace("_", " ")
     return (
-        f'<div class="verdict {verdict.verdict}"><strong>{verdict.verdict}</strong>'
+        f'<div class="verdict {verdict.verdict}"><strong>{word}</strong>'
         f'<span>{_sentence(verdict)}</span><span class="soft">{size}</span></div>{remarks}'
     )
 
@@ -194,7 +214,9 @@ def _properties(verdict: Verdict) -> str:
     rows = []
     for result in verdict.results:
         nodes = "1 node" if result.nodes == 1 else f"{result.nodes:,} nodes"
-        found = "" if result.status == OK else f"{result.violations:,} at {nodes}"
+        found = f"{result.violations:,} at {nodes}" if result.violations else ""
+        if result.unknown:
+            found += f"{', ' if found else ''}{result.unknown:,} cannot be known"
         promised = result.promised_as or ("counted" if result.counted else "–")
         rows.append(
             [
@@ -207,6 +229,14 @@ def _properties(verdict: Verdict) -> str:
     return _table(["property", "promised", "result", "found"], rows)
 
 
+def _diagnosis(verdict: Verdict) -> str:
+    lines = verdict.diagnosis.lines()
+    if not lines:
+        return ""
+    said = "".join(f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in lines)
+    return f"<h3>Diagnosis</h3>{said}"
+
+
 def _examples(verdict: Verdict, result: PropertyResult) -> str:
     parts = [f"<h3>{result.name.replace('_', ' ').capitalize()}: what happened</h3>"]
     told = [escape(counter_example.sentence(one, verdict.names)) for one in result.examples]
@@ -214,7 +244,7 @@ def _examples(verdict: Verdict, result: PropertyResult) -> str:
         if place == TOLD_AT_ONCE:
             break
         parts.append(f"<p>{said}.</p>")
-        if place < DRAWN and result.name == "causal_order" and finding.chain:
+        if place < DRAWN and result.name in ("causal_order", "reply_order") and finding.chain:
             steps = counter_example.steps_of(finding, verdict.folder)
             parts.append(f"<figure>{space_time.diagram(steps, verdict.names)}</figure>")
     further = "".join(f"<p>{said}.</p>" for said in told[TOLD_AT_ONCE:])

@@ -5,7 +5,7 @@ message. Ink takes the colour of the page; what breaks the order is red.
 from html import escape
 
 from causalcast.pipeline.counter_example import Step, label_of
-from causalcast.pipeline.verdict import Names
+from causalcast.pipeline.names import Names
 
 TOP, LEFT = 46, 24
 ROW, LETTER = 38, 7.2  # pixels between events, and for a letter

@@ -1,7 +1,7 @@
 """Compares what the pipeline found with what the judge says about the same run."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from causalcast.judge import Judgement, Violation
 from causalcast.judge.happens_before import HappensBefore
@@ -9,19 +9,30 @@ from causalcast.judge.judge import Due
 from causalcast.judge.run_facts import RunFacts
 from causalcast.pipeline.checks.finding import Finding
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES
+from causalcast.trace.schema import REPLY_ORDER
 
-ORDERS = ("fifo_order", "causal_order")
+ORDERS = ("fifo_order", "causal_order", REPLY_ORDER)
 
 
-def differences(run: Run, judgement: Judgement, findings: list[Finding]) -> list[str]:
+def differences(
+    run: Run,
+    judgement: Judgement,
+    findings: list[Finding],
+    unknown: Mapping[str, int] | None = None,
+) -> list[str]:
     """Every way in which the findings differ from the judgement; empty if they agree.
 
     Same blamed nodes per property (hence the same verdict), the same first row in each log, as many
-    rows that break an order, every counter-example true, and every chain as short as can be.
+    rows that break an order, as many of which that cannot be known (where `unknown` is given),
+    every counter-example true, and every chain as short as can be.
     """
     said = []
-    for guarantee in GUARANTEES:
+    if unknown is not None:
+        for guarantee in (*ORDERS, "no_creation", "no_duplication"):
+            doubtful = judgement.unknown.get(guarantee, [])
+            if len(doubtful) != unknown[guarantee]:
+                said.append(f"{guarantee}: unknown {doubtful[:3]}, not {unknown[guarantee]}")
+    for guarantee in judgement.violations:
         violations = judgement.violations[guarantee]
         found = [finding for finding in findings if finding.guarantee == guarantee]
         if judgement.blamed(guarantee) != {finding.node for finding in found}:
@@ -38,13 +49,17 @@ def differences(run: Run, judgement: Judgement, findings: list[Finding]) -> list
 
 def _long_chains(judgement: Judgement, findings: list[Finding]) -> list[str]:
     """Chains that are longer than the shortest one that explains the same delivery."""
-    shortest = {(v.node, v.pos): len(v.chain) for v in judgement.violations["causal_order"]}
+    shortest = {
+        (v.guarantee, v.node, v.pos): len(v.chain)
+        for guarantee in ("causal_order", REPLY_ORDER)
+        for v in judgement.violations.get(guarantee, ())
+    }
     return [
         f"not the shortest chain: {finding}"
         for finding in findings
-        if finding.guarantee == "causal_order"
+        if finding.guarantee in ("causal_order", REPLY_ORDER)
         and finding.chain
-        and len(finding.chain) != shortest.get((finding.node, finding.pos))
+        and len(finding.chain) != shortest.get((finding.guarantee, finding.node, finding.pos))
     ]
 
 
@@ -58,13 +73,14 @@ def _first_rows(found: Sequence[Violation | Finding]) -> dict[int, int | None]:
 def _untrue_causes(run: Run, findings: list[Finding]) -> list[str]:
     """Counter-examples that are none, told from the definitions."""
     facts = RunFacts(run)
-    order = HappensBefore(facts)
-    due = Due(facts, order)
+    potential, declared = HappensBefore(facts), HappensBefore(facts, declared=True)
+    due = Due(facts, potential)
     said = []
     for finding in findings:
         if finding.cause is None:
             continue
         assert finding.pos is not None
+        order = declared if finding.guarantee == REPLY_ORDER else potential
         log = facts.logs[finding.node]
         cause = facts.publications[finding.cause]
         had_before = any(
@@ -91,7 +107,7 @@ def _untrue_causes(run: Run, findings: list[Finding]) -> list[str]:
 def _is_chain(order: HappensBefore, finding: Finding) -> bool:
     chain = finding.chain
     if not chain:
-        return finding.guarantee == "causal_order"  # only the first few have one
+        return finding.guarantee != "fifo_order"  # only the first few have one
     steps = list(itertools.pairwise(chain))
     if finding.guarantee == "fifo_order":
         return all(order.past[m] & order.facts.publications[z].bit for z, m in steps)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from causalcast.trace.run_folder import Run, logs_of
+from causalcast.trace.schema import FOREIGN_MEMBERS
 
 SHIVIZ_KINDS = ("publish", "deliver", "crash", "recover", "join", "leave")
 # The first line of a ShiViz file is how to read an event, the second separates executions.
@@ -12,31 +13,109 @@ SHIVIZ_PARSER = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 
 
 def to_json_lines(run: Run) -> Iterator[str]:
-    """One event per line; `causalcast trace import` makes the same events of them again.
+    """A line about the log, then one event per line; `causalcast trace import` makes the same
+    events of them again.
 
-    Founding members, who write no row, get a `join` line before their first row.
+    Founding members, who write no row, get a `join` line before their first row. What came from
+    another system goes out under that system's names, at its positions.
     """
+    header = {"kind": "header", "whole": run.header.whole, "redelivery": run.header.redelivery}
+    yield json.dumps(header)
+    names = ForeignNames.of(run)
     rows = run.events.to_pylist()
-    joined_at_once = {
-        (row["node"], row["group"]) for row in rows if row["kind"] == "join" and row["pos"] == 0
-    }
-    first = -run.members.num_rows
-    for place, member in enumerate(run.members.to_pylist()):
-        node, group = member["node"], member["group"]
-        if member["from_pos"] == 0 and (node, group) not in joined_at_once:
-            founding = {"node": node, "pos": first + place, "kind": "join", "group": group}
-            yield json.dumps(founding)
+    founding = _founding_joins(run, rows)
+    share = {(row["group"], row["node"]): row.get(FOREIGN_MEMBERS[0].name)
+             for row in run.members.to_pylist()}  # fmt: skip
+    first = {node: len(groups) for node, groups in founding.items()}
+    for row in reversed(rows):
+        if row.get("source") is not None:
+            first[row["node"]] = row["source"]
+    for node, groups in founding.items():
+        for place, group in enumerate(groups):
+            pos = first[node] - len(groups) + place
+            join = {"node": names.node(node), "pos": pos, "kind": "join"}
+            in_group = {"group": names.group(group), **_if_there("share", share[group, node])}
+            yield json.dumps(join | in_group)
     for row in rows:
         line = {key: value for key, value in row.items() if value is not None}
-        if "message" in line:
-            line["message"] = message_name(line["message"])
-        if line["kind"] == "join":
+        node, group = row["node"], row["group"]
+        line["node"] = names.node(node)
+        line["pos"] = line.pop("source", row["pos"] + len(founding.get(node, ())))
+        if row["message"] is not None:
+            line["message"] = names.message(row["message"])
+        if row.get("causes"):
+            line["causes"] = [names.message(cause) for cause in row["causes"]]
+        if group is not None:
+            line["group"] = names.group(group)
+        if row["kind"] == "deliver":
+            line |= _if_there("share", share.get((group, node)))
+        if line.get("note") == line.get("message") and "note" in line:
+            del line["note"]  # the import notes it again
+        if row["kind"] == "join":
             line["late"] = True
         yield json.dumps(line)
 
 
+def _if_there(key: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {key: value}
+
+
+def _founding_joins(run: Run, rows: list[dict[str, Any]]) -> dict[int, list[int]]:
+    """Groups whose members write no `join` row of their own, by node."""
+    joined_at_once = {
+        (row["node"], row["group"]) for row in rows if row["kind"] == "join" and row["pos"] == 0
+    }
+    founding: dict[int, list[int]] = {}
+    for member in run.members.to_pylist():
+        node, group = member["node"], member["group"]
+        if member["from_pos"] == 0 and (node, group) not in joined_at_once:
+            founding.setdefault(node, []).append(group)
+    return founding
+
+
+class ForeignNames:
+    """How an export calls nodes, groups and messages: by number, or as the system did they came
+    from."""
+
+    def __init__(self, nodes: dict[int, str], groups: dict[int, str], messages: dict[int, str]):
+        self._nodes = nodes
+        self._groups = groups
+        self._messages = messages
+
+    @staticmethod
+    def of(run: Run) -> "ForeignNames":
+        """The names of an imported run; of our own runs numbers are the names."""
+        if run.header.world != "imported":
+            return ForeignNames({}, {}, {})
+        messages = {
+            row["message"]: row["note"]
+            for row in run.events.select(["kind", "message", "note"]).to_pylist()
+            if row["note"] is not None and row["kind"] in ("publish", "deliver")
+        }
+        return ForeignNames(_names(run.nodes), _names(run.groups), messages)
+
+    def node(self, node: int) -> str | int:
+        """A node's name, or its number."""
+        return self._nodes.get(node, node)
+
+    def group(self, group: int) -> str | int:
+        """A group's name, or its number."""
+        return self._groups.get(group, group)
+
+    def message(self, message: int) -> str:
+        """A message's name, or `origin.number`."""
+        return self._messages.get(message) or message_name(message)
+
+
+def _names(table: Any) -> dict[int, str]:
+    numbers, names = table.column(0).to_pylist(), table["name"].to_pylist()
+    if all(str(number) == name for number, name in zip(numbers, names, strict=True)):
+        return {}  # numbers were its names
+    return dict(zip(numbers, names, strict=True))
+
+
 def message_name(message: int) -> str:
-    """A message as origin:number."""
+    """A message as `origin.number`."""
     return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
@@ -45,12 +124,13 @@ def to_shiviz(run: Run) -> Iterator[str]:
     yield SHIVIZ_PARSER
     yield ""
     hosts = _host_names(run)
+    names = ForeignNames.of(run)
     for node, row, clock in _with_clocks(run):
         shown = {hosts[n]: ticks for n, ticks in sorted(clock.items())}
         what = " ".join(
             [row["kind"]]
-            + ([message_name(row["message"])] if row["message"] is not None else [])
-            + ([f"group {row['group']}"] if row["group"] is not None else [])
+            + ([names.message(row["message"])] if row["message"] is not None else [])
+            + ([f"group {names.group(row['group'])}"] if row["group"] is not None else [])
         )
         yield f"{hosts[node]} {json.dumps(shown)}"
         yield what

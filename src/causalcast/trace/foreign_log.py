@@ -1,16 +1,15 @@
-"""Reads logs that other systems wrote: one JSON object per line, the plainest form there is.
+"""Makes a run of what another system logged: names become numbers, log by log.
 
-    {"node": "a", "pos": 0, "kind": "publish", "message": "hello", "group": "chat"}
-    {"node": "b", "time": 1.25, "kind": "deliver", "message": "hello", "group": "chat"}
-
-Each line has `node` and `kind`, and `pos` (its place in the node's log) or `time` (seconds) or
-`at_us` (microseconds); lines with equal times keep the order of the file. `message` is any string,
-published once; it is kept as the note of the publish row. `group` may be left out if there is
-only one.
+A publication is a message in a group: the same id in another group is another publication, and
+follows the first if its publisher had delivered that (a dead letter). The same id again in the same
+group is a retry: no publication of its own, but deliveries may repeat.
 
 A `join` line before the node's first publish or deliver line makes it a founding member, owed
 everything; a later one, or one with `"late": true`, makes it a late member; `leave` ends it. In a
-group without `join` lines the members are the nodes that publish or deliver in it.
+group without `join` lines the members are the nodes that deliver in it.
+
+A log is *partial* if it says so, or if it shows: positions that skip, deliveries of what nobody
+published. What is missing then proves nothing, and the checks say so.
 """
 
 import itertools
@@ -24,42 +23,46 @@ import pyarrow as pa
 
 from causalcast.errors import TraceError
 from causalcast.trace.export import message_name
+from causalcast.trace.foreign_line import (
+    FIGURES,
+    ONLY_GROUP,
+    HeaderLine,
+    Line,
+    Record,
+    line_of,
+)
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.recorder import NONE, Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import GROUPS, GUARANTEES, KIND_CODE, MEMBERS, NODES
+from causalcast.trace.schema import (
+    FOREIGN_EVENTS,
+    FOREIGN_MEMBERS,
+    FOREIGN_VERSION,
+    GROUPS,
+    GUARANTEES,
+    KIND_CODE,
+    MEMBERS,
+    NODES,
+    REPLY_ORDER,
+    SCHEMA_VERSION,
+)
 from causalcast.version import VERSION
 
-ONLY_GROUP = "all"
+__all__ = ["ONLY_GROUP", "Record", "import_log", "import_records", "records_of"]
+
 ORIGIN_SHIFT = 32
 UNKNOWN_FROM = 1 << 31  # numbers of messages that nobody published
-FIGURES = ("peer", "payload_bytes", "metadata_bytes", "value")
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
+PUBLISHED_AGAIN = "published again"  # the note of a retry
+NAMES_TOLD = 3
 
-
-@dataclass(frozen=True)
-class Record:
-    """What one line says, before it is checked, and where it stands."""
-
-    where: str
-    raw: Any
-
-
-@dataclass
-class _Line:
-    where: str
-    number: int
-    node: str | int
-    kind: str
-    raw: dict[str, Any]
-    group: str | int | None
-    message: str | None
+Published = tuple[str, int]  # message and group
 
 
 @dataclass
 class _Members:
-    """Memberships as they are read: (group, node, from_pos, to_pos)."""
+    """Memberships as they are read: [group, node, from_pos, to_pos]."""
 
     rows: list[list[int | None]] = field(default_factory=list)
     groups_with_joins: set[int] = field(default_factory=set)
@@ -69,10 +72,10 @@ class _Members:
         return open_ones[-1] if open_ones else None
 
 
-def import_log(path: Path, redelivery: str = "none") -> Run:
+def import_log(path: Path, redelivery: str | None = None, whole: bool | None = None) -> Run:
     """The run that one foreign log describes, or an error that names the line."""
     files = LogFiles(files_at(path))
-    return import_records(records_of(files), files.title, redelivery)
+    return import_records(records_of(files), files.title, redelivery, whole)
 
 
 def records_of(files: LogFiles) -> Iterator[Record]:
@@ -88,106 +91,178 @@ def records_of(files: LogFiles) -> Iterator[Record]:
             yield Record(line.where, raw)
 
 
-def import_records(records: Iterable[Record], title: str, redelivery: str = "none") -> Run:
-    """The run that some records describe, or an error that names the first wrong one."""
-    lines = [_checked(number, record) for number, record in enumerate(records, 1)]
-    if not lines:
+def import_records(
+    records: Iterable[Record],
+    title: str,
+    redelivery: str | None = None,
+    whole: bool | None = None,
+) -> Run:
+    """The run that some records describe, or an error that names the first wrong one.
+
+    What is not said (`redelivery`, `whole`) is taken from header lines, or found out.
+    """
+    events: list[Line] = []
+    headers: list[HeaderLine] = []
+    for number, record in enumerate(records, 1):
+        line = line_of(record, number)
+        if isinstance(line, Line):
+            events.append(line)
+        else:
+            headers.append(line)
+    said = [header.whole for header in headers if header.whole is not None]
+    if whole is None and said:
+        whole = all(said)
+    if redelivery is None:
+        redelivery = next((h.redelivery for h in headers if h.redelivery is not None), None)
+    if not events:
         raise TraceError(f"{title}: no events")
-    return _Import(title, lines).run(redelivery)
-
-
-def _checked(number: int, record: Record) -> _Line:
-    where, raw = record.where, record.raw
-    if not isinstance(raw, dict):
-        raise TraceError(f"{where}: expected an object, found {type(raw).__name__}")
-    for key in ("node", "kind"):
-        if key not in raw:
-            raise TraceError(f"{where}: {key!r} is missing")
-    kind, message, group = raw["kind"], raw.get("message"), raw.get("group")
-    if kind not in KIND_CODE:
-        raise TraceError(f"{where}: unknown kind {kind!r}")
-    for key in ("node", "group"):
-        if not isinstance(raw.get(key, ""), str | int | None) or isinstance(raw.get(key), bool):
-            raise TraceError(f"{where}: {key!r} must be a name or a number")
-    if kind in ("publish", "deliver") and message is None:
-        raise TraceError(f"{where}: a {kind} without 'message'")
-    if not any(key in raw for key in ("pos", "time", "at_us")):
-        raise TraceError(f"{where}: neither 'pos' nor 'time'")
-    for key in ("pos", "time", "at_us", *FIGURES):
-        if not isinstance(raw.get(key, 0), int | float | None) or isinstance(raw.get(key), bool):
-            raise TraceError(f"{where}: {key!r} must be a number")
-    if kind in ("publish", "deliver", "join") and group is None:
-        group = ONLY_GROUP
-    name = None if message is None else str(message)
-    return _Line(where, number, raw["node"], kind, raw, group, name)
+    return _Import(title, events, whole).run(redelivery)
 
 
 class _Import:
     """Gives numbers to everything that has a name, log by log."""
 
-    def __init__(self, title: str, lines: list[_Line]) -> None:
-        self.title = title
+    def __init__(self, run_id: str, lines: list[Line], whole: bool | None) -> None:
+        self.run_id = run_id
         self.nodes = _numbered([line.node for line in lines])
         self.groups = _numbered([line.group for line in lines if line.group is not None])
-        self.logs: dict[int, list[_Line]] = {node: [] for node in sorted(self.nodes.values())}
+        self.logs: dict[int, list[Line]] = {node: [] for node in sorted(self.nodes.values())}
         for line in lines:
             self.logs[self.nodes[line.node]].append(line)
-        for log in self.logs.values():
-            self._sort(log)
+        self.by_pos: set[int] = set()
+        for node, log in self.logs.items():
+            self._sort(node, log)
+        self.found_out: list[str] = [] if whole is not None else self._signs_of_missing_rows()
+        self.whole = not self.found_out if whole is None else whole
         self.members = _Members()
-        self.messages: dict[str, int] = {}
+        self.shares = self._read_shares()
+        self.messages: dict[Published, int] = {}
+        self.names: dict[str, list[int]] = {}
+        self.again: set[int] = set()
+        """Publish lines, by number, that repeat an earlier one."""
         self.published: dict[int, int] = {}
         self._number_messages()
+        self.ghosts: dict[str, int] = {}
         self.unknown = UNKNOWN_FROM
+        self.foreign: dict[str, list[Any]] = {column.name: [] for column in FOREIGN_EVENTS}
 
-    def run(self, redelivery: str) -> Run:
+    def run(self, redelivery: str | None) -> Run:
+        """The run; what nobody said about repeated deliveries is found out."""
+        if redelivery is None:
+            redelivery = self._redelivery()
         recorder = Recorder("full")
         for node, log in self.logs.items():
             self._record(recorder, node, log)
         self._add_members_without_joins()
+        events = self._with_foreign_columns(recorder.table())
+        members = self._members_table()
+        has_causes = "causes" in events.column_names
         logged = self.members.groups_with_joins >= set(self.groups.values())
+        promised = [g for g in GUARANTEES if (logged and self.whole) or g in SAFETY]
         header = RunHeader(
-            run_id=self.title,
+            run_id=self.run_id,
             world="imported",
             version=VERSION,
-            guarantees=[g for g in GUARANTEES if logged or g in SAFETY],
+            guarantees=promised + [REPLY_ORDER] * has_causes,
             redelivery=redelivery,
+            options={} if len(self.by_pos) == len(self.logs) else {"order": "time"},
+            whole=self.whole,
+            found_out=self.found_out,
         )
-        return Run(
-            header, names_table(self.nodes, NODES), names_table(self.groups, GROUPS),
-            pa.Table.from_pylist(
-                [dict(zip(MEMBERS.names, row, strict=True)) for row in self.members.rows],
-                schema=MEMBERS,
-            ),
-            recorder.table(),
-        )  # fmt: skip
+        header.schema = version_of(header, events.column_names, members.column_names)
+        nodes, groups = names_table(self.nodes, NODES), names_table(self.groups, GROUPS)
+        return Run(header, nodes, groups, members, events)
 
-    def _sort(self, log: list[_Line]) -> None:
+    def _sort(self, node: int, log: list[Line]) -> None:
         """Into the order of `pos` if every line has one, else of time."""
-        if all("pos" in line.raw for line in log):
+        if all(line.raw.get("pos") is not None for line in log):
+            self.by_pos.add(node)
             log.sort(key=lambda line: line.raw["pos"])
             for one, other in itertools.pairwise(log):
                 if one.raw["pos"] == other.raw["pos"]:
-                    raise self._error(other, f"pos {other.raw['pos']} of {other.node!r} repeated")
-        elif all("time" in line.raw or "at_us" in line.raw for line in log):
-            log.sort(key=_microseconds)
+                    raise _error(other, f"pos {other.raw['pos']} of {other.node!r} repeated")
+        elif all(line.instant is not None for line in log):
+            log.sort(key=lambda line: line.instant or 0)
         else:
-            lacking = next(line for line in log if "pos" not in line.raw)
-            raise self._error(lacking, f"some lines of {lacking.node!r} have 'pos', this has none")
+            lacking = next(line for line in log if line.raw.get("pos") is None)
+            raise _error(lacking, f"some lines of {lacking.node!r} have 'pos', this has none")
 
-    def _number_messages(self) -> None:
+    def _signs_of_missing_rows(self) -> list[str]:
+        """Why the log cannot be whole, in words; nothing if it may be."""
+        skipped: dict[str, int] = {}
+        for node in sorted(self.by_pos):
+            positions = [line.raw["pos"] for line in self.logs[node] if line.raw["pos"] >= 0]
+            missing = missing_positions(positions)
+            if missing:
+                skipped[str(self.logs[node][0].node)] = missing
+        published = {line.message for log in self.logs.values() for line in log
+                     if line.kind == "publish"}  # fmt: skip
+        unseen: dict[str, None] = {}
+        for line in itertools.chain.from_iterable(self.logs.values()):
+            spoken_of = (line.message,) if line.kind == "deliver" else line.causes
+            unseen.update((name, None) for name in spoken_of if name not in published and name)
+        return signs_in_words(skipped, list(unseen))
+
+    def _redelivery(self) -> str:
+        """`any` if attempts are numbered, messages published again, or (partial) repeated."""
+        lines = list(itertools.chain.from_iterable(self.logs.values()))
+        if any(line.attempt is not None for line in lines):
+            return "any"
+        if self.again:
+            self.found_out.append(RETRIES)
+            return "any"
+        delivered = [(x.node, x.message, x.group) for x in lines if x.kind == "deliver"]
+        if not self.whole and len(set(delivered)) < len(delivered):
+            self.found_out.append(REPEATS)
+            return "any"
+        return "none"
+
+    def _read_shares(self) -> dict[tuple[int, int], str | None]:
+        """By group and node: the name under which it shares the messages, none if it gets all."""
+        shares: dict[tuple[int, int], str | None] = {}
         for node, log in self.logs.items():
             for line in log:
-                if line.kind == "publish":
-                    assert line.message is not None
-                    if line.message in self.messages:
-                        raise self._error(line, f"message {line.message!r} is published twice")
-                    self.published[node] = self.published.get(node, 0) + 1
-                    self.messages[line.message] = node << ORIGIN_SHIFT | self.published[node]
+                if line.kind == "deliver" or (line.kind == "join" and line.share is not None):
+                    assert line.group is not None
+                    known = shares.setdefault((self.groups[line.group], node), line.share)
+                    if known != line.share:
+                        raise _error(line, TWO_SHARES.format(line.node, line.group))
+        return shares
 
-    def _record(self, recorder: Recorder, node: int, log: list[_Line]) -> None:
+    def _number_messages(self) -> None:
+        first: dict[Published, Line] = {}
+        publications = [
+            line for log in self.logs.values() for line in log if line.kind == "publish"
+        ]
+        for line in sorted(publications, key=lambda line: (line.at_us, line.number)):
+            if first.setdefault(self._published(line), line) is not line:
+                self.again.add(line.number)
+        for node, log in self.logs.items():
+            delivered: set[str | None] = set()
+            for line in log:
+                if line.kind == "deliver":
+                    delivered.add(line.message)
+                if line.kind != "publish":
+                    continue
+                published = self._published(line)
+                if line.number in self.again:
+                    passed_on = line.message in delivered or not self.whole
+                    if first[published].node != line.node and not passed_on:
+                        raise _error(line, f"message {line.message!r} is published twice")
+                    continue
+                self.published[node] = self.published.get(node, 0) + 1
+                self.messages[published] = node << ORIGIN_SHIFT | self.published[node]
+                self.names.setdefault(published[0], []).append(self.messages[published])
+
+    def _published(self, line: Line) -> Published:
+        assert line.message is not None and line.group is not None
+        return line.message, self.groups[line.group]
+
+    def _record(self, recorder: Recorder, node: int, log: list[Line]) -> None:
         spoke = False
         pos = 0
+        before: Line | None = None
+        delivered: dict[str, int] = {}  # the last publication of that name that came here
         for line in log:
             spoke = spoke or line.kind in ("publish", "deliver")
             founding = line.kind == "join" and not spoke and not line.raw.get("late")
@@ -198,18 +273,75 @@ class _Import:
             elif line.kind == "leave":
                 self._close(line, node, pos)
             figures = {key: int(line.raw[key]) for key in FIGURES if line.raw.get(key) is not None}
+            message = self._message_id(line, node)
+            repeats = line.number in self.again
             recorder.add(
                 node,
-                _microseconds(line),
-                KIND_CODE[line.kind],
-                self._message_id(line, node),
+                line.at_us,
+                KIND_CODE["note" if repeats else line.kind],
+                message,
                 NONE if line.group is None else self.groups[line.group],
-                note=line.raw.get("note", self._name_to_keep(line, node)),
+                note=PUBLISHED_AGAIN
+                if repeats
+                else line.raw.get("note") or self._name_to_keep(line, message),
                 **figures,
             )
+            self._add_foreign(line, node, message, repeats, delivered)
+            tied = before is not None and self._is_tied(node, before, line)
+            self.foreign["tied"].append(True if tied else None)
+            before = line
+            if line.kind == "deliver" and line.message is not None:
+                delivered[line.message] = message
             pos += 1
 
-    def _first_join(self, line: _Line, node: int) -> bool:
+    def _is_tied(self, node: int, before: Line, line: Line) -> bool:
+        """Whether two lines that follow one another are not ordered: it is said, or their times are
+        equal and nothing else orders them."""
+        if node in self.by_pos:
+            return bool(line.raw.get("tied"))
+        return before.instant == line.instant
+
+    def _add_foreign(
+        self, line: Line, node: int, message: int, repeats: bool, delivered: dict[str, int]
+    ) -> None:
+        pos = line.raw["pos"] if node in self.by_pos else None
+        self.foreign["source"].append(int(pos) if pos is not None and pos == int(pos) else None)
+        self.foreign["key"].append(None if repeats else line.key)
+        self.foreign["attempt"].append(line.attempt)
+        causes: list[int] = []
+        if line.kind == "publish" and not repeats:
+            assert line.message is not None
+            came_from = delivered.get(line.message)
+            if came_from is not None and came_from != message:
+                causes.append(came_from)  # the same id goes on in another group
+            causes += [
+                cause
+                for name in line.causes
+                if (cause := self._cause(name, message, delivered)) is not None
+            ]
+        self.foreign["causes"].append(list(dict.fromkeys(causes)) or None)
+
+    def _cause(self, name: str, effect: int, delivered: dict[str, int]) -> int | None:
+        """The publication that a declared cause names: the one that came here, if several have the
+        name; none if nobody published it."""
+        known = [message for message in self.names.get(name, []) if message != effect]
+        if not known:
+            return None
+        return delivered[name] if delivered.get(name) in known else known[0]
+
+    def _with_foreign_columns(self, events: pa.Table) -> pa.Table:
+        """Rows were added in the order of the table; columns without a value are left out."""
+        for column in FOREIGN_EVENTS:
+            values = self.foreign[column.name]
+            if column.name == "source" and values == events["pos"].to_pylist():
+                continue
+            if any(value is not None for value in values):
+                plain = pa.string() if column.name == "key" else column.type
+                array = pa.array(values, plain).cast(column.type)
+                events = events.append_column(column, array)
+        return events
+
+    def _first_join(self, line: Line, node: int) -> bool:
         assert line.group is not None
         group = self.groups[line.group]
         if any(row[:2] == [group, node] for row in self.members.rows):
@@ -218,49 +350,62 @@ class _Import:
         self.members.groups_with_joins.add(group)
         return True
 
-    def _open(self, line: _Line, node: int, pos: int) -> None:
+    def _open(self, line: Line, node: int, pos: int) -> None:
         assert line.group is not None
         group = self.groups[line.group]
-        if self.members.current(group, node) is not None:
-            raise self._error(line, f"{line.node!r} joins {line.group!r} and is a member already")
+        current = self.members.current(group, node)
+        if current is not None and self.whole:
+            raise _error(line, f"{line.node!r} joins {line.group!r} and is a member already")
+        if current is not None:
+            current[3] = pos  # the row that left it is missing
         self.members.rows.append([group, node, pos, None])
         self.members.groups_with_joins.add(group)
 
-    def _close(self, line: _Line, node: int, pos: int) -> None:
+    def _close(self, line: Line, node: int, pos: int) -> None:
         """A `leave` without a group ends every membership of the node."""
         groups = list(self.groups.values()) if line.group is None else [self.groups[line.group]]
         for group in groups:
             current = self.members.current(group, node)
             if current is not None:
                 current[3] = pos
+            elif line.group is not None and self.whole:
+                raise _error(line, f"{line.node!r} leaves {line.group!r} and is no member")
             elif line.group is not None:
-                raise self._error(line, f"{line.node!r} leaves {line.group!r} and is no member")
+                self.members.rows.append([group, node, 0, pos])  # the row that joined is missing
 
     def _add_members_without_joins(self) -> None:
-        seen: dict[tuple[int, int], None] = {}
-        for node, log in self.logs.items():
-            for line in log:
-                if line.kind in ("publish", "deliver") and line.group is not None:
-                    seen[self.groups[line.group], node] = None
-        for group, node in seen:
-            if group not in self.members.groups_with_joins:
+        """Who delivers in a group is a member of it; if the log is whole, its joins say so."""
+        members = {(row[0], row[1]) for row in self.members.rows}
+        for group, node in self.shares:
+            logs_joins = group in self.members.groups_with_joins and self.whole
+            if (group, node) not in members and not logs_joins:
                 self.members.rows.append([group, node, 0, None])
 
-    def _message_id(self, line: _Line, node: int) -> int:
+    def _members_table(self) -> pa.Table:
+        rows = [dict(zip(MEMBERS.names, row, strict=True)) for row in self.members.rows]
+        table = pa.Table.from_pylist(rows, schema=MEMBERS)
+        shares = [self.shares.get((row["group"], row["node"])) for row in rows]
+        if any(share is not None for share in shares):
+            table = table.append_column(FOREIGN_MEMBERS[0], pa.array(shares, pa.string()))
+        return table
+
+    def _message_id(self, line: Line, node: int) -> int:
         """The id of a message; one that nobody published gets a number nobody has."""
         if line.message is None:
             return NONE
-        if line.message not in self.messages:
-            self.messages[line.message] = self._unpublished_id(line.message, node)
-        return self.messages[line.message]
+        if line.group is not None and (line.message, self.groups[line.group]) in self.messages:
+            return self.messages[line.message, self.groups[line.group]]
+        if line.message in self.names:
+            return self.names[line.message][0]
+        if line.message not in self.ghosts:
+            self.ghosts[line.message] = self._unpublished_id(line.message, node)
+        return self.ghosts[line.message]
 
-    def _name_to_keep(self, line: _Line, node: int) -> str | None:
+    def _name_to_keep(self, line: Line, message: int) -> str | None:
         """The system's own name of a message, noted once, so that people meet it again."""
         if line.message is None or line.kind not in ("publish", "deliver"):
             return None
-        message = self._message_id(line, node)
-        origin, number = message >> ORIGIN_SHIFT, message & 0xFFFFFFFF
-        published = number <= self.published.get(origin, 0)
+        published = line.message not in self.ghosts
         if line.message == message_name(message) or (line.kind == "deliver" and published):
             return None
         return line.message
@@ -274,17 +419,51 @@ class _Import:
         self.unknown += 1
         return node << ORIGIN_SHIFT | self.unknown
 
-    def _error(self, line: _Line, what: str) -> TraceError:
-        return TraceError(f"{line.where}: {what}")
+
+RETRIES = "messages are published again under the same id: deliveries may repeat"
+REPEATS = "messages are delivered again without attempt numbers: taken for redeliveries"
+TWO_SHARES = (
+    "{0!r} delivers {1!r} under two names of a share, or with and without one;"
+    " name each subscription as a process of its own"
+)
 
 
-def _microseconds(line: _Line) -> int:
-    if "at_us" in line.raw:
-        return int(line.raw["at_us"])
-    if "time" in line.raw:
-        seconds: float = line.raw["time"]
-        return round(seconds * 1_000_000)
-    return line.number  # no clock at all: the order of the file is good enough for people
+def missing_positions(positions: list[Any]) -> int:
+    """How many places a log skips, its beginning included; sorted whole numbers from 0 on."""
+    if not positions or any(pos != int(pos) for pos in positions):
+        return 0
+    return int(positions[-1]) + 1 - len(positions)
+
+
+def signs_in_words(
+    skipped: dict[str, int], unseen: list[str], unseen_count: int | None = None
+) -> list[str]:
+    """Why a log is taken for a partial one; nothing if it may be whole."""
+    count = len(unseen) if unseen_count is None else unseen_count
+    signs = []
+    if skipped:
+        total = sum(skipped.values())
+        signs.append(f"'pos' skips {total:,} rows, at {_some(list(skipped), len(skipped))}")
+    if unseen:
+        were = "message was" if count == 1 else "messages were"
+        signs.append(f"{count:,} {were} published by nobody in this log: {_some(unseen, count)}")
+    return signs
+
+
+def _some(names: list[str], count: int) -> str:
+    more = count - NAMES_TOLD
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def version_of(header: RunHeader, events: list[str], members: list[str]) -> int:
+    """The version of a run: the second if a reader of the first would judge it wrongly."""
+    columns = {*events, *members} & {"key", "causes", "attempt", "tied", "share"}
+    second = columns or not header.whole or header.redelivery == "any"
+    return FOREIGN_VERSION if second else SCHEMA_VERSION
+
+
+def _error(line: Line, what: str) -> TraceError:
+    return TraceError(f"{line.where}: {what}")
 
 
 def _numbered(names: list[str | int]) -> dict[str | int, int]:
@@ -296,6 +475,7 @@ def _numbered(names: list[str | int]) -> dict[str | int, int]:
 
 
 def names_table(numbers: dict[str | int, int], schema: pa.Schema) -> pa.Table:
+    """Nodes or groups, in the order of their numbers, with what people call them."""
     ordered = sorted((number, str(name)) for name, number in numbers.items())
     columns = {
         schema.names[0]: [number for number, _ in ordered],

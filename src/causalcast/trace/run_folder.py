@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import EVENTS, GROUPS, MEMBERS, NODES
+from causalcast.trace.schema import (
+    EVENTS,
+    FOREIGN_EVENTS,
+    FOREIGN_MEMBERS,
+    GROUPS,
+    MEMBERS,
+    NODES,
+    extended,
+)
 
 ROWS_PER_FILE = 1_000_000
 FILES_AT_LEAST = 2  # so that two cores have something to do
@@ -56,7 +64,7 @@ def write_run(folder: Path, run: Run) -> None:
     for name, table, schema in (
         ("nodes", run.nodes, NODES),
         ("groups", run.groups, GROUPS),
-        ("members", run.members, MEMBERS),
+        ("members", run.members, extended(MEMBERS, FOREIGN_MEMBERS, run.members.column_names)),
     ):
         pq.write_table(table.cast(schema), half_done / f"{name}.parquet", compression="zstd")
     for number, piece in enumerate(_whole_nodes(run.events)):
@@ -69,13 +77,13 @@ def write_run(folder: Path, run: Run) -> None:
 
 def write_events(path: Path, events: pa.Table) -> None:
     """Write one event file in the layout the pipeline reads fastest."""
-    few = ["node", "kind", "group", "note"]
+    few = [name for name in ("node", "kind", "group", "note", "key") if name in events.column_names]
     ascending = ["pos", "at_us"]
     # Most messages stand in many logs; where not, a dictionary would be as long as the file.
     often_repeated = pc.count_distinct(events["message"]).as_py() * ROWS_PER_MESSAGE <= len(events)
     (few if often_repeated else ascending).append("message")
     pq.write_table(
-        events.cast(EVENTS),
+        events.cast(event_columns(events.column_names)),
         path,
         compression="zstd",
         row_group_size=1 << 20,
@@ -83,6 +91,11 @@ def write_events(path: Path, events: pa.Table) -> None:
         dictionary_pagesize_limit=8 << 20,
         column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
     )
+
+
+def event_columns(names: list[str]) -> pa.Schema:
+    """The columns of events, with those of other systems' facts that are among `names`."""
+    return extended(EVENTS, FOREIGN_EVENTS, names)
 
 
 def read_header(folder: Path) -> RunHeader:
@@ -112,7 +125,7 @@ def read_small_tables(folder: Path) -> SmallTables:
     return SmallTables(
         _read_table(folder / "nodes.parquet", NODES),
         _read_table(folder / "groups.parquet", GROUPS),
-        _read_table(folder / "members.parquet", MEMBERS),
+        _read_table(folder / "members.parquet", MEMBERS, FOREIGN_MEMBERS),
     )
 
 
@@ -132,7 +145,7 @@ def read_run(folder: Path) -> Run:
     """Read a whole run into memory and check its shape."""
     header = read_header(folder)
     small = read_small_tables(folder)
-    pieces = [_read_table(path, EVENTS) for path in event_files(folder)]
+    pieces = [_read_table(path, EVENTS, FOREIGN_EVENTS) for path in event_files(folder)]
     events = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
     order = pc.sort_indices(events, sort_keys=[("node", "ascending"), ("pos", "ascending")])
     run = Run(header, small.nodes, small.groups, small.members, events.take(order))
@@ -185,7 +198,7 @@ def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
+def _read_table(path: Path, schema: pa.Schema, optional: tuple[pa.Field, ...] = ()) -> pa.Table:
     if not path.is_file():
         raise TraceError(f"{path.parent}: {path.name} is missing")
     try:
@@ -197,6 +210,7 @@ def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
         raise TraceError(f"{path}: column {missing[0]!r} is missing")
+    schema = extended(schema, optional, table.column_names)
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:

@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import TraceError
-from causalcast.trace.schema import GUARANTEES, SCHEMA_VERSION, WEAKER_FORMS
+from causalcast.trace.schema import (
+    FOREIGN_VERSION,
+    GUARANTEES,
+    REPLY_ORDER,
+    SCHEMA_VERSION,
+    WEAKER_FORMS,
+)
 
 WORLDS = ("simulated", "real", "imported")
-REDELIVERY = ("none", "after_recover")
+REDELIVERY = ("none", "after_recover", "any")
+VERSIONS = (SCHEMA_VERSION, FOREIGN_VERSION)
 # What checks and reports rely on; the rest is only shown.
 _TYPES = {
     "run_id": str,
@@ -19,6 +26,8 @@ _TYPES = {
     "faults": dict,
     "redelivery": str,
     "complete": bool,
+    "whole": bool,
+    "found_out": list,
 }
 
 
@@ -38,12 +47,21 @@ class RunHeader:
     faults: dict[str, int] = field(default_factory=dict)
     redelivery: str = "none"
     complete: bool = True
+    whole: bool = True
+    """Whether every row of every process is there; an imported log may be partial."""
+    found_out: list[str] = field(default_factory=list)
+    """What an import found out of a log by itself, in words: why it is partial, for instance."""
     started_at: str | None = None
     schema: int = SCHEMA_VERSION
 
     def to_json(self) -> str:
         """The text of `run.json`, keys sorted, so that equal runs have equal bytes."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        facts = asdict(self)
+        if self.whole:
+            del facts["whole"]
+        if not self.found_out:
+            del facts["found_out"]
+        return json.dumps(facts, indent=2, sort_keys=True) + "\n"
 
     @staticmethod
     def from_json(text: str, where: Path) -> "RunHeader":
@@ -54,9 +72,10 @@ class RunHeader:
             raise TraceError(f"{where}: not JSON ({error})") from None
         if not isinstance(raw, dict):
             raise TraceError(f"{where}: expected an object, found {type(raw).__name__}")
-        if raw.get("schema") != SCHEMA_VERSION:
+        if raw.get("schema") not in VERSIONS:
             raise TraceError(
-                f"{where}: schema {raw.get('schema')!r}, this version reads {SCHEMA_VERSION}"
+                f"{where}: schema {raw.get('schema')!r}, this version reads"
+                f" {' and '.join(map(str, VERSIONS))}"
             )
         known = {f.name for f in fields(RunHeader)}
         for key in ("run_id", "world"):
@@ -77,5 +96,5 @@ class RunHeader:
                 f"{where}: redelivery {self.redelivery!r}, expected one of {', '.join(REDELIVERY)}"
             )
         for guarantee in self.guarantees:
-            if guarantee not in GUARANTEES and guarantee not in WEAKER_FORMS:
+            if guarantee not in (*GUARANTEES, *WEAKER_FORMS, REPLY_ORDER):
                 raise TraceError(f"{where}: unknown guarantee {guarantee!r}")

@@ -1,7 +1,10 @@
-"""The columns of a trace, version 1: name, type, meaning. The only place that knows them.
+"""The columns of a trace: name, type, meaning. The only place that knows them.
 
 A trace is one row per event, ordered by `node` and then `pos`. `pos` is the only order any
 check trusts; `at_us` is for people and for latencies.
+
+Version 1 is what our own nodes write. Version 2 has, beside it, what only other systems know, in
+columns that are there if anything stands in them; whoever does not know them would judge wrongly.
 """
 
 from typing import Final
@@ -12,6 +15,9 @@ from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
 
 __all__ = [
     "EVENTS",
+    "FOREIGN_EVENTS",
+    "FOREIGN_MEMBERS",
+    "FOREIGN_VERSION",
     "GROUPS",
     "GUARANTEES",
     "KINDS",
@@ -19,11 +25,14 @@ __all__ = [
     "LEVELS",
     "MEMBERS",
     "NODES",
+    "REPLY_ORDER",
     "SCHEMA_VERSION",
     "WEAKER_FORMS",
+    "extended",
 ]
 
 SCHEMA_VERSION: Final = 1
+FOREIGN_VERSION: Final = 2
 
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -64,6 +73,16 @@ MEMBERS: Final = pa.schema(
         pa.field("to_pos", pa.int64()),
     ]
 )
+FOREIGN_EVENTS: Final = (
+    pa.field("source", pa.int64()),  # `pos` of the line in the other system's own log
+    pa.field("key", _TEXT),  # publish: ordered only among equal keys
+    pa.field("causes", pa.list_(pa.int64())),  # publish: messages it declares to follow
+    pa.field("attempt", pa.int32()),  # deliver: 1 is the first, more are repetitions
+    pa.field("tied", pa.bool_()),  # not ordered with the row before it: their times are equal
+)
+FOREIGN_MEMBERS: Final = (
+    pa.field("share", pa.string()),  # each message goes to one of those who share this name
+)
 
 GUARANTEES: Final = (
     "no_creation",
@@ -73,8 +92,15 @@ GUARANTEES: Final = (
     "fifo_order",
     "causal_order",
 )
+# Judged beside the six where publications declare their causes: like causal order, of those alone.
+REPLY_ORDER: Final = "reply_order"
 # Weaker forms of a guarantee that a protocol may promise instead, and the check that judges them.
 WEAKER_FORMS: Final = {
     "agreement_after_recovery": "agreement",
     "agreement_per_part": "agreement",
 }
+
+
+def extended(schema: pa.Schema, optional: tuple[pa.Field, ...], names: list[str]) -> pa.Schema:
+    """A schema with those of the optional columns that are among `names`."""
+    return pa.schema([*schema, *(field for field in optional if field.name in names)])

@@ -52,7 +52,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("[]", "expected an object"),
-        ('{"schema": 2}', "schema 2, this version reads 1"),
+        ('{"schema": 3}', "schema 3, this version reads 1 and 2"),
         ('{"schema": 1, "world": "real"}', "key 'run_id' is missing"),
         ('{"schema": 1, "run_id": "x", "world": "flat"}', "world 'flat'"),
         ('{"schema": 1, "run_id": "x", "world": "real", "guarantees": 1}', "must be a list"),

@@ -1,7 +1,7 @@
 """FIFO order: messages of one origin, across all its groups, in the order it published them."""
 
 from causalcast.pipeline.checks.finding import Finding, first_few
-from causalcast.pipeline.checks.order import OrderBreaks, kind_of
+from causalcast.pipeline.checks.order import EarlyDeliveries, kind_of
 from causalcast.pipeline.log_view import LogView
 
 NAME = "fifo_order"
@@ -11,7 +11,7 @@ WORDS = {
 }
 
 
-def find(log: LogView, breaks: OrderBreaks) -> list[Finding]:
+def find(log: LogView, breaks: EarlyDeliveries) -> list[Finding]:
     """Deliveries of this log that skip an earlier message of their origin."""
     messages = log.graph.publications.message
     found = [
@@ -20,6 +20,6 @@ def find(log: LogView, breaks: OrderBreaks) -> list[Finding]:
             early.row, int(messages[early.cause]),
             (int(messages[early.cause]), int(messages[early.effect])),
         )
-        for early in breaks.fifo
+        for early in breaks.few(log, breaks.rows)
     ]  # fmt: skip
-    return first_few(found, breaks.fifo_total)
+    return first_few(found, len(breaks))

@@ -23,17 +23,37 @@ WORDS = {
 }
 
 
+UNKNOWN_IF_PARTIAL = ("unpublished", "not_a_member")  # the row that explains it may be missing
+
+
 def find(log: LogView) -> list[Finding]:
     """Deliveries of this log that cannot be, and its publications that precede themselves."""
     wrong = _kinds_of_wrong(log)
-    rows = np.flatnonzero(wrong >= 0)
     kinds = list(WORDS)
-    found = [
-        Finding(NAME, kinds[wrong[row]], log.node, int(log.message[row]), int(row))
-        for row in rows[:EXAMPLES_PER_LOG]
-    ]
+    if not log.whole:
+        wrong[np.isin(wrong, [kinds.index(kind) for kind in UNKNOWN_IF_PARTIAL])] = -1
+    early = wrong == kinds.index("before_publish")
     cyclic = list(_cyclic(log))
-    return first_few(cyclic + found, len(rows) + len(cyclic))
+    impossible, others = np.flatnonzero(early), np.flatnonzero((wrong >= 0) & ~early)
+    few, more = (
+        [
+            Finding(NAME, kinds[wrong[row]], log.node, int(log.message[row]), int(row))
+            for row in rows[:EXAMPLES_PER_LOG]
+        ]
+        for rows in (impossible, others)
+    )
+    return [
+        *first_few(cyclic + few, len(impossible) + len(cyclic)),
+        *first_few(more, len(others)),
+    ]
+
+
+def count_unknown(log: LogView) -> int:
+    """Deliveries of a partial log of which it cannot be known whether they can be."""
+    if log.whole:
+        return 0
+    kinds = [list(WORDS).index(kind) for kind in UNKNOWN_IF_PARTIAL]
+    return int(np.count_nonzero(np.isin(_kinds_of_wrong(log), kinds)))
 
 
 def _kinds_of_wrong(log: LogView) -> np.ndarray:
@@ -47,7 +67,9 @@ def _kinds_of_wrong(log: LogView) -> np.ndarray:
     dense = log.dense[rows]
     groups = publications.group[dense]
     place = publications.place_of_origin(log.node)
-    own_too_early = (publications.origin[dense] == place) & (rows < publications.pos[dense])
+    own = publications.origin[dense] == place
+    published_at = np.where(own, publications.pos[dense], 0)
+    own_too_early = own & (log.instant[rows] < log.instant[published_at])
     wrong[rows[own_too_early]] = 3
     wrong[rows[~log.members_at(rows, groups)]] = 2
     wrong[rows[groups != log.group[rows]]] = 1

@@ -1,7 +1,8 @@
 """No duplication: a log delivers a message once.
 
-Logs of at-least-once systems (`redelivery = after_recover`) may repeat a message if the node
-recovered between the two deliveries.
+Logs of at-least-once systems may repeat a message if the node recovered between the two deliveries
+(`redelivery = after_recover`), or at any time (`any`). Where deliveries are numbered, a repetition
+has a higher number than those before.
 """
 
 import numpy as np
@@ -14,26 +15,51 @@ NAME = "no_duplication"
 WORDS = {"repeated": "delivered a message again"}
 
 
-def find(log: LogView, redelivery: bool) -> list[Finding]:
-    """Deliveries of what was delivered before; `redelivery` says whether a recovery excuses it."""
-    rows = np.flatnonzero((log.kind == DELIVER) & (log.dense >= 0))
-    again = rows[log.delivered[log.dense[rows]] != rows]
-    if redelivery and len(again):
-        again = _without_excused(log, rows, again)
+def find(log: LogView) -> list[Finding]:
+    """Deliveries of what was delivered before that nothing excuses."""
+    again = _inexcusable(log)[0]
     found = [
         Finding(NAME, "repeated", log.node, int(log.message[row]), int(row)) for row in again[:64]
     ]
     return first_few(found, len(again))
 
 
-def _without_excused(log: LogView, rows: np.ndarray, again: np.ndarray) -> np.ndarray:
+def count_unknown(log: LogView) -> int:
+    """Repetitions of a partial log that a recovery may excuse whose row is missing."""
+    return len(_inexcusable(log)[1])
+
+
+def _inexcusable(log: LogView) -> tuple[list[int], list[int]]:
+    """Rows that repeat a delivery without an excuse, and those that may have one."""
+    rows = np.flatnonzero((log.kind == DELIVER) & (log.dense >= 0))
+    again = rows[log.delivered[log.dense[rows]] != rows]
+    if len(again) == 0:
+        return [], []
+    if log.redelivery == "none" and log.attempt is None:
+        return again.tolist(), []
+    return _without_excused(log, rows, set(again.tolist()))
+
+
+def _without_excused(
+    log: LogView, rows: np.ndarray, repeated: set[int]
+) -> tuple[list[int], list[int]]:
     recoveries = np.cumsum(log.kind == RECOVER)
     last: dict[int, int] = {}
-    repeated = set(again.tolist())
-    inexcusable = []
+    highest: dict[int, int] = {}
+    wrong: list[int] = []
+    perhaps: list[int] = []
     for row in rows.tolist():
         m = int(log.dense[row])
-        if row in repeated and recoveries[last[m]] == recoveries[row]:
-            inexcusable.append(row)
+        attempt = -1 if log.attempt is None else int(log.attempt[row])
+        if row in repeated and attempt > 0:
+            if attempt <= highest[m]:
+                wrong.append(row)
+        elif row in repeated and log.redelivery == "none":
+            wrong.append(row)
+        elif row in repeated and log.redelivery == "after_recover" and (
+            recoveries[last[m]] == recoveries[row]
+        ):  # fmt: skip
+            (wrong if log.whole else perhaps).append(row)
         last[m] = row
-    return np.array(inexcusable, np.int64)
+        highest[m] = max(attempt, highest.get(m, 0))
+    return wrong, perhaps

@@ -20,7 +20,9 @@ def find(log: LogView) -> list[Finding]:
         Finding(NAME, "missing", log.node, int(publications.message[m]), int(publications.pos[m]))
         for m in own
         for membership in log.final_memberships()
-        if membership.group == publications.group[m] and membership.start <= publications.pos[m]
+        if membership.group == publications.group[m]
+        and membership.start <= publications.pos[m]
+        and membership.share is None
     ]
     found.sort(key=lambda finding: finding.message)
     return first_few(found, len(found))

@@ -32,7 +32,7 @@ def latest_causes(
     offsets: Any, words: Any, masks: Any, order: Any, component: Any, got: Any, exempt: Any,
     latest: Any, witness: Any,
 ) -> None:  # fmt: skip
-    """latest[m] = the row at which the last cause of m arrives here, witness[m] = that cause.
+    """latest[m] = the instant at which the last cause of m arrives here, witness[m] = that cause.
 
     -1 where there is none. Causes that are `exempt` do not count, but what precedes them does; so
     it is exact also where a node never sees the middle of a chain.
@@ -68,11 +68,11 @@ def latest_causes(
 
 @compiled  # type: ignore[untyped-decorator,unused-ignore]
 def early_deliveries(
-    kind: Any, dense: Any, first: int, end: int, got: Any, delivered: Any, exempt: Any,
-    cyclic: Any, latest: Any, witness: Any, origin: Any, number: Any, base: Any, rank: Any,
-    found: Any, counts: Any,
+    kind: Any, dense: Any, instant: Any, first: int, end: int, got: Any, delivered: Any,
+    exempt: Any, cyclic: Any, latest: Any, witness: Any, origin: Any, before: Any, base: Any,
+    rank: Any, found: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Deliveries in rows first..end-1 that come before a cause they follow.
+    """Deliveries in rows first..end-1 that come before a cause they follow; `got` has instants.
 
     `found[0]`, `found[1]`: (row, cause) of what breaks FIFO and causal order, `counts` how many.
     FIFO order keeps, per origin, a pointer to its first publication that is owed and not there.
@@ -83,13 +83,14 @@ def early_deliveries(
         if kind[row] != DELIVER or m < 0 or delivered[m] != row or cyclic[m]:
             continue
         q = origin[m]
-        while next_number[q] < number[m]:
+        now = instant[row]
+        while next_number[q] < before[m]:
             z = rank[base[q] + next_number[q] - 1]
-            if got[z] >= row and not exempt[z]:
+            if got[z] > now and not exempt[z]:
                 _note(0, row, z, found, counts)
                 break
             next_number[q] += 1
-        if latest[m] >= row:
+        if latest[m] > now:
             _note(1, row, witness[m], found, counts)
 
 

@@ -18,7 +18,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-COMPILED_PACKAGES = ("core", "parts", "detectors", "overlays", "protocols", "simulator")
+COMPILED_PACKAGES = (
+    "core",
+    "parts",
+    "datagrams",
+    "detectors",
+    "overlays",
+    "protocols",
+    "simulator",
+)
 FURTHER_MODULES = (
     "trace/recorder.py",  # what a simulation calls for every row it writes
     # What a real node calls for every message.

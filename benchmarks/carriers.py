@@ -28,8 +28,8 @@ from lossy_ways import WAYS, Way, make_way
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
-from causalcast.runtime.links.sealing import ClusterKey
-from causalcast.runtime.links.udp_carrier import UdpCarrier
+from causalcast.runtime.links.udp.carrier import UdpCarrier
+from causalcast.runtime.links.udp.sealing import ClusterKey
 from causalcast.version import VERSION, build_kind
 from causalcast.wire.framing import FrameReader, frame
 

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
 from causalcast.core.topology import Surroundings
-from causalcast.parts.link_header import Header, HeaderWriter, LinkPlan
-from causalcast.parts.neighbourhood import Neighbourhood
-from causalcast.parts.safe_path import NOBODY
-from causalcast.protocols.locamu import SPEC, Copy
+from causalcast.parts.tree.neighbourhood import Neighbourhood
+from causalcast.parts.tree.safe_path import NOBODY
+from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
+from causalcast.protocols.locamu.protocol import SPEC, Copy
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.version import VERSION, build_kind

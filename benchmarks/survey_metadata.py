@@ -9,7 +9,7 @@ import json
 import sys
 
 from causalcast.core import GroupId, NodeId
-from causalcast.parts.stamped_broadcast import StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.version import VERSION, build_kind

@@ -12,11 +12,11 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from causalcast.cli import udp
 from causalcast.cli.main import main
-from causalcast.parts.member_multicast import Stamped
-from causalcast.runtime.links.members_file import Member
-from causalcast.wire.member_message import encode
+from causalcast.cli.udp import program as udp
+from causalcast.cli.udp.member_message import encode
+from causalcast.cli.udp.members_file import Member
+from causalcast.protocols.member_multicast.members import Stamped
 
 NAMES = ("ada", "bob", "cleo")
 PATIENCE = 30

@@ -17,8 +17,8 @@ from fuzz_targets import Target, examples, subject, targets
 from causalcast.core.message import Message
 from causalcast.core.outbox import Outbox
 from causalcast.errors import WireError
-from causalcast.parts.safe_links import Link
-from causalcast.parts.vector_setup import TooFarBehind, VectorSetup
+from causalcast.parts.safe_links.links import Link
+from causalcast.parts.safe_links.vector_setup import TooFarBehind, VectorSetup
 
 INPUTS = {"wire": 600, "sense": 120}
 INPUTS_OF_OTHERS = 400

@@ -18,15 +18,15 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["causalcast"]):
+    from causalcast.cli.udp import member_message
+    from causalcast.datagrams import plain_bytes as plain
+    from causalcast.datagrams import point_to_point as ptp
+    from causalcast.datagrams.point_to_point import PointToPoint, PointToPointOptions
     from causalcast.errors import WireError
-    from causalcast.parts import point_to_point as ptp
-    from causalcast.parts.member_multicast import MemberMulticast
-    from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
-    from causalcast.runtime.links import udp_session
-    from causalcast.runtime.links.sealing import ClusterKey, Exchange, Sealer
-    from causalcast.runtime.links.udp_carrier import MOST_UNPROVEN, UdpCarrier
-    from causalcast.wire import datagram as plain
-    from causalcast.wire import member_message
+    from causalcast.protocols.member_multicast.members import MemberMulticast
+    from causalcast.runtime.links.udp import session as udp_session
+    from causalcast.runtime.links.udp.carrier import MOST_UNPROVEN, UdpCarrier
+    from causalcast.runtime.links.udp.sealing import ClusterKey, Exchange, Sealer
 
 FIELDS = struct.Struct("!BIBIBIQIH")
 PLACE = ("127.0.0.1", 9)

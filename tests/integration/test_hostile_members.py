@@ -15,8 +15,8 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Message, Publication
 from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
-from causalcast.parts.member_lists import Joined
-from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.parts.addressed.member_lists import Joined
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links.greeting import read_greeting
 from causalcast.runtime.security.signatures import SIGNATURE_BYTES, Signatures

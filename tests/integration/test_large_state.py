@@ -11,7 +11,7 @@ from test_joining_nodes import Comers, run_with
 from causalcast.core.ids import ANY_LINK, GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
-from causalcast.parts.reliable_sending import Have
+from causalcast.parts.broadcast.reliable_sending import Have
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links import tcp
 from causalcast.runtime.links.greeting import LIMIT

@@ -10,8 +10,8 @@ from loopback_nodes import Neighbourhood, links, take, until
 
 from causalcast import Node
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.parts.addressed_multicast import AddressedMulticast
-from causalcast.parts.stamped_broadcast import StampedBroadcast
+from causalcast.parts.addressed.addressed_multicast import AddressedMulticast
+from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
 from causalcast.runtime.lives import Known, Life, PastLife, went_back
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["vector_clock_broadcast", "cbcast", "locamu"])

@@ -7,9 +7,9 @@ from lossy_proxy import LossyProxies
 
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.doorway import Strangers
-from causalcast.runtime.links.sealing import ClusterKey
-from causalcast.runtime.links.udp_carrier import UdpCarrier
-from causalcast.runtime.links.udp_session import MOST_KEPT, MOST_UNREAD, UdpTransport
+from causalcast.runtime.links.udp.carrier import UdpCarrier
+from causalcast.runtime.links.udp.sealing import ClusterKey
+from causalcast.runtime.links.udp.session import MOST_KEPT, MOST_UNREAD, UdpTransport
 
 BLOCK = bytes(range(256)) * 256
 

@@ -1,10 +1,10 @@
 """Planted bugs of `causal_barriers`: what a barrier names, and what a delivery does to it."""
 
 from causalcast.core import Message, NodeId, Outbox
-from causalcast.parts.addressed_multicast import Spreading
-from causalcast.parts.member_lists import Joined, MemberLists
-from causalcast.parts.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
-from causalcast.parts.waiting_room import Lack
+from causalcast.parts.addressed.addressed_multicast import Spreading
+from causalcast.parts.addressed.member_lists import Joined, MemberLists
+from causalcast.parts.addressed.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
+from causalcast.parts.addressed.waiting_room import Lack
 from causalcast.protocols.causal_barriers import Barred, Barrier, CausalBarriers
 from causalcast.swarm.mutant import Mutant, Patch
 

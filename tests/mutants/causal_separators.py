@@ -1,12 +1,12 @@
 """Planted bugs of `causal_separators`: hosting, crossing from zone to zone, taking over, scope."""
 
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
-from causalcast.parts.hosted_zone import HostedZone
 from causalcast.parts.vector_clock import VectorClock
-from causalcast.parts.zone_crossing import Crossing, Turned, ZoneCrossing
-from causalcast.parts.zone_knowledge import ZoneKnowledge
-from causalcast.parts.zone_unit import NOWHERE, PUBLICATION, Unit
-from causalcast.protocols.causal_separators import CausalSeparators
+from causalcast.protocols.causal_separators.hosted_zone import HostedZone
+from causalcast.protocols.causal_separators.protocol import CausalSeparators
+from causalcast.protocols.causal_separators.zone_crossing import Crossing, Turned, ZoneCrossing
+from causalcast.protocols.causal_separators.zone_knowledge import ZoneKnowledge
+from causalcast.protocols.causal_separators.zone_unit import NOWHERE, PUBLICATION, Unit
 from causalcast.swarm.mutant import Mutant, Patch
 
 _named = ZoneCrossing._named

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
-from causalcast.parts.addressed_multicast import Spreading
-from causalcast.parts.farewells import Farewell, Farewells
-from causalcast.parts.member_lists import Addressed, Joined, MemberLists, Welcome
+from causalcast.parts.addressed.addressed_multicast import Spreading
+from causalcast.parts.addressed.member_lists import Addressed, Joined, MemberLists, Welcome
+from causalcast.parts.addressed.waiting_room import Lack
 from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
-from causalcast.parts.waiting_room import Lack
-from causalcast.protocols.cbcast import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
+from causalcast.protocols.cbcast.farewells import Farewell, Farewells
+from causalcast.protocols.cbcast.protocol import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
 from causalcast.swarm.mutant import Mutant, Patch
 
 _lacks = Cbcast._lacks

@@ -1,7 +1,7 @@
 """Planted bugs of `compaction_multicast`: what is left out must have been said before."""
 
 from causalcast.core import Message, NodeId, Outbox, Publication, origin_of
-from causalcast.parts.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.compaction_multicast import CompactionMulticast
 from causalcast.swarm.mutant import Mutant, Patch

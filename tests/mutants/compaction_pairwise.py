@@ -1,11 +1,11 @@
 """Planted bugs of `compaction_pairwise`: both ends of a link must know the same clock."""
 
 from causalcast.core import LinkId, Message, NodeId, Outbox, number_of, origin_of
-from causalcast.parts.changed_entries import ChangedEntries
-from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
-from causalcast.protocols.compaction_pairwise import Changed, CompactionPairwise
+from causalcast.protocols.compaction_pairwise.changed_entries import ChangedEntries
+from causalcast.protocols.compaction_pairwise.protocol import Changed, CompactionPairwise
 from causalcast.swarm.mutant import Mutant, Patch
 
 

@@ -2,9 +2,9 @@
 receiver. Those of safe links are planted in `prc_broadcast`."""
 
 from causalcast.core import Message, MessageId, Outbox, Publication
-from causalcast.parts.safe_links import Delivery, Link
-from causalcast.parts.safe_path_setup import Control
-from causalcast.protocols.cptcast import (
+from causalcast.parts.safe_links.links import Delivery, Link
+from causalcast.parts.safe_links.safe_path_setup import Control
+from causalcast.protocols.cptcast.protocol import (
     CptCast,
     Gossip,
     Graft,

@@ -1,7 +1,7 @@
 """Planted bugs of `first_generation`: what a packet carries, and the order packets are taken in."""
 
 from causalcast.core import Message, NodeId, Outbox, Publication, number_of, origin_of
-from causalcast.parts.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
 from causalcast.protocols.first_generation import FirstGeneration, Packet, Progress
 from causalcast.swarm.mutant import Mutant, Patch
 

@@ -1,14 +1,14 @@
 """Planted bugs of `locamu`: the errors of the papers put back, and slips that are easy to make."""
 
 from causalcast.core import Message, NodeId, Outbox, Setup
-from causalcast.parts.holdback import Arrived
-from causalcast.parts.link_header import HeaderReader
-from causalcast.parts.local_past import LocalPast
-from causalcast.parts.message_log import Record
-from causalcast.parts.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.number_set import NumberSet
-from causalcast.parts.safe_path import NOBODY, Numbers, SafePath, Stamped
-from causalcast.protocols.locamu import SPEC, Copy, Kept, Locamu, Noted, Past, Probe
+from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.tree.safe_path import NOBODY, Numbers, SafePath, Stamped
+from causalcast.protocols.locamu.holdback import Arrived
+from causalcast.protocols.locamu.link_header import HeaderReader
+from causalcast.protocols.locamu.local_past import LocalPast
+from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.number_set import NumberSet
+from causalcast.protocols.locamu.protocol import SPEC, Copy, Kept, Locamu, Noted, Past, Probe
 from causalcast.swarm.mutant import Mutant, Patch
 
 _send_copy = Locamu._send_copy

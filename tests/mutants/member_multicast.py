@@ -1,9 +1,9 @@
 """Planted bugs of `member_multicast`."""
 
 from causalcast.core import Outbox, Publication
-from causalcast.parts.member_multicast import Copy, MemberMulticast, Stamped, Taken
-from causalcast.protocols import member_multicast
-from causalcast.protocols.member_multicast import MemberCausalMulticast
+from causalcast.protocols.member_multicast import protocol as member_multicast
+from causalcast.protocols.member_multicast.members import Copy, MemberMulticast, Stamped, Taken
+from causalcast.protocols.member_multicast.protocol import MemberCausalMulticast
 from causalcast.swarm.mutant import Mutant, Patch
 
 _multicast = MemberMulticast.multicast

@@ -2,9 +2,9 @@
 
 from causalcast.core import MessageId, NodeId, Outbox, Publication
 from causalcast.core.ids import number_of, origin_of
-from causalcast.parts.pieces import Piece, Pieces
-from causalcast.parts.safe_links import Link, SafeLinkMulticast
-from causalcast.parts.safe_path_setup import (
+from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.pieces import Piece, Pieces
+from causalcast.parts.safe_links.safe_path_setup import (
     IDLE,
     WAITING,
     Adopt,
@@ -14,7 +14,7 @@ from causalcast.parts.safe_path_setup import (
     Hello,
     SafePathSetup,
 )
-from causalcast.parts.vector_setup import CatchUp, VectorSetup
+from causalcast.parts.safe_links.vector_setup import CatchUp, VectorSetup
 from causalcast.protocols.prc_broadcast import Gossip, PrcBroadcast
 from causalcast.swarm.mutant import Mutant, Patch
 

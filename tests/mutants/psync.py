@@ -1,8 +1,8 @@
 """Planted bugs of `psync`: the leaves of the context graph, and nothing less."""
 
 from causalcast.core import Message, NodeId, Outbox, Publication, number_of, origin_of
-from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Delivered, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.psync import Psync
 from causalcast.swarm.mutant import Mutant, Patch

@@ -4,11 +4,11 @@ from causalcast.core import GroupId, MessageId, NodeId, Outbox, Publication
 from causalcast.core.effects import Deliver, Effect
 from causalcast.core.ids import message_id, number_of, origin_of
 from causalcast.core.message import Message
+from causalcast.parts.broadcast.reliable_sending import Have, Neighbour, ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
 from causalcast.parts.duplicate_filter import DuplicateFilter
-from causalcast.parts.reliable_sending import Have, Neighbour, ReliableSending
 from causalcast.parts.safe_keeping import Answer, SafeKeeping
-from causalcast.parts.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 from causalcast.simulator.living_world import LivingWorld

@@ -12,8 +12,8 @@ import pytest
 import test_cptcast_thesis as thesis
 
 from causalcast.core.ids import NodeId, message_id
-from causalcast.parts.safe_links import Link, SafeLinkMulticast
-from causalcast.parts.safe_path_setup import (
+from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.safe_path_setup import (
     DISCOVER,
     IDLE,
     SEARCHING,
@@ -21,7 +21,7 @@ from causalcast.parts.safe_path_setup import (
     Exchange,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast import CptCast, IHave, SenderOrder
+from causalcast.protocols.cptcast.protocol import CptCast, IHave, SenderOrder
 from causalcast.simulator import living_world
 
 _attempt_wait = SafePathSetup._wait

@@ -13,8 +13,8 @@ from causalcast.core.effects import Deliver, Send
 from causalcast.core.message import Message
 from causalcast.core.outbox import Outbox
 from causalcast.core.stack import MULTICAST
-from causalcast.parts.safe_links import Link, SafeLinkMulticast
-from causalcast.parts.safe_path_setup import (
+from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.safe_path_setup import (
     ALPHA,
     BETA,
     DISCOVER,
@@ -25,7 +25,7 @@ from causalcast.parts.safe_path_setup import (
     Control,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast import (
+from causalcast.protocols.cptcast.protocol import (
     CptCast,
     Gossip,
     Have,

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from causalcast.core import GroupId, NodeId, Outbox
-from causalcast.parts.farewells import Farewell, Farewells
-from causalcast.protocols.cbcast import Cbcast
+from causalcast.protocols.cbcast.farewells import Farewell, Farewells
+from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.testing import Cluster
 
 SEEDS = range(200)

@@ -6,8 +6,8 @@ import pytest
 
 from causalcast.core import NodeId, Outbox, Publication
 from causalcast.core.ids import MessageId
-from causalcast.parts.link_header import Header, HeaderReader
-from causalcast.protocols.locamu import Copy, Locamu
+from causalcast.protocols.locamu.link_header import Header, HeaderReader
+from causalcast.protocols.locamu.protocol import Copy, Locamu
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.director import parse
 from causalcast.simulator.scenario import Scenario

@@ -13,12 +13,12 @@ import pytest
 
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication, Setup
 from causalcast.judge import judge
-from causalcast.parts.gap_consultation import GapConsultation, Inquiry
-from causalcast.parts.late_members import LateMembers
-from causalcast.parts.message_log import Record
-from causalcast.parts.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.safe_path import Numbers, SafePath
-from causalcast.protocols.locamu import SPEC, Locamu, nothing_is_left
+from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.tree.safe_path import Numbers, SafePath
+from causalcast.protocols.locamu.gap_consultation import GapConsultation, Inquiry
+from causalcast.protocols.locamu.late_members import LateMembers
+from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.protocol import SPEC, Locamu, nothing_is_left
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text

@@ -13,8 +13,8 @@ import pytest
 
 from causalcast.core import NodeId, Outbox
 from causalcast.judge import judge
-from causalcast.parts.farewells import Unheard
-from causalcast.protocols.cbcast import Cbcast
+from causalcast.protocols.cbcast.farewells import Unheard
+from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text

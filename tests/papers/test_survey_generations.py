@@ -7,7 +7,7 @@ Examples 2 and 3: the first generation's packets (section 3.1, figure 4) and bot
 import re
 
 from causalcast.core import NodeId
-from causalcast.parts.changed_entries import ChangedEntries
+from causalcast.protocols.compaction_pairwise.changed_entries import ChangedEntries
 from causalcast.testing import Stage
 
 

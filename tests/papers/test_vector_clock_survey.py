@@ -8,7 +8,7 @@ processes from 1, nodes here count from 0: p1 is node 0.
 import re
 
 from causalcast.core import NodeId
-from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.parts.vector_clock import VectorClock, concurrent, precedes
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast, clock_of
 from causalcast.testing import Stage

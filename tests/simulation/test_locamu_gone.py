@@ -9,9 +9,9 @@ import pytest
 from causalcast.core import Message, NodeId, Outbox
 from causalcast.errors import ConfigError
 from causalcast.judge import Judgement, Violation, judge
-from causalcast.parts.locamu_messages import GivenUp
-from causalcast.parts.safe_path import SafePath
-from causalcast.protocols.locamu import Locamu
+from causalcast.parts.tree.safe_path import SafePath
+from causalcast.protocols.locamu.messages import GivenUp
+from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenario import Scenario

@@ -4,9 +4,9 @@ message that comes."""
 from typing import Any
 
 from causalcast.core import NodeId, Outbox
-from causalcast.parts.holdback import Arrived
-from causalcast.parts.message_log import Record
-from causalcast.protocols.locamu import Locamu
+from causalcast.protocols.locamu.holdback import Arrived
+from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text

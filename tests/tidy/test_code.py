@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "causalcast"
-BELOW_THE_WORLDS = ("core", "parts", "detectors", "overlays", "protocols")
+BELOW_THE_WORLDS = ("core", "parts", "datagrams", "detectors", "overlays", "protocols")
 
 
 def modules(*packages: str) -> Iterator[tuple[Path, ast.Module]]:
@@ -87,3 +87,36 @@ def test_the_test_kit_judges_without_assert_statements() -> None:
             if isinstance(node, ast.Assert):
                 text = ast.unparse(node.test)
                 assert "isinstance(" in text or "is not None" in text, f"{path}: {text}"
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def test_what_one_protocol_alone_needs_lives_with_it() -> None:
+    """A part is reached by two or more protocols, overlays or detectors; else it moves to its own.
+
+    What a part needs counts for whoever reaches that part.
+    """
+    imports = {
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): imported_modules(tree)
+        for path, tree in modules("parts", "protocols", "overlays", "detectors")
+        if path.name != "__init__.py"
+    }
+    owners: dict[str, set[str]] = {name: set() for name in imports if ".parts." in name}
+    for name in imports:
+        if name not in owners:
+            automaton = ".".join(name.split(".")[:3])  # the folder, where it has one
+            reached, further = set(), {name}
+            while further:
+                reached |= further
+                further = {m for one in further for m in imports[one] if m in owners} - reached
+            for part in reached & owners.keys():
+                owners[part].add(automaton)
+    alone = {part: sorted(names) for part, names in owners.items() if len(names) < 2}
+    assert not alone, alone

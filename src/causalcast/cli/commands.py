@@ -32,8 +32,10 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
         Command("pub", "node", "publish a text"),
         Command("sub", "node", "print what a group delivers at a node"),
         Command("chat", "chat", "talk in a group through a node that runs"),
-        Command("udp", "udp", "causal multicast over reliable UDP, by members.dat"),
-        Command("udp-ptp", "udp", "messages to one peer over the reliable layer of `udp` alone"),
+        Command("udp", "udp.program", "causal multicast over reliable UDP, by members.dat"),
+        Command(
+            "udp-ptp", "udp.program", "messages to one peer over the reliable layer of `udp` alone"
+        ),
         Command("demo", "demo", "kill nodes of a real cluster and verify its trace", TOOLS),
         Command("examples", "samples", "list the example programs that came with the package"),
     ),

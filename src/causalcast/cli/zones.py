@@ -6,7 +6,7 @@ from typing import Any
 
 from causalcast.cli.node_client import add_client, client_of
 from causalcast.errors import CausalcastError, ConfigError
-from causalcast.parts.zone_knowledge import WORDS
+from causalcast.protocols.causal_separators.zone_knowledge import WORDS
 
 VERBS = ("show", "join", "part", "drop")
 

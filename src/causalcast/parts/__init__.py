@@ -1,4 +1,4 @@
-"""What protocols share: data structures without an outbox, and a few sub-automata.
+"""What two or more protocols share: data structures without an outbox, and a few sub-automata.
 
 A data structure takes values and returns values; the protocol writes the effects. A sub-automaton
 has messages or timers of its own: it gets the step's outbox, its timer names start with its own

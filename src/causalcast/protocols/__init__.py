@@ -1,1 +1,2 @@
-"""Multicast protocols: the top layer of a node, one file each. They know nothing of one another."""
+"""Multicast protocols: the top layer of a node, a file or a folder each, which know nothing of one
+another."""

@@ -14,11 +14,11 @@ order, and what is carried depends on how much is concurrent: nothing on a chain
 for each of n destinations.
 
 Where we differ from the paper, and why
-- The paper assumes reliable channels. `parts/reliable_links.py` makes them, over loss and crashes.
-- Groups change: `parts/member_lists.py` tells everybody of joins and leaves by messages that are
+- The paper assumes reliable channels. `reliable_links` makes them, over loss and crashes.
+- Groups change: `member_lists` tells everybody of joins and leaves by messages that are
   themselves ordered by barriers.
 - All correct destinations of a message get it or none does, whatever dies: unstable messages are
-  kept and handed over (`parts/addressed_multicast.py`).
+  kept and handed over (`addressed_multicast`).
 - A sender's own copy needs no barrier: it delivers at once.
 """
 
@@ -36,10 +36,10 @@ from causalcast.core import (
     message_id,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts import addressed_multicast
-from causalcast.parts.addressed_multicast import AddressedMulticast, Published
+from causalcast.parts.addressed import addressed_multicast
+from causalcast.parts.addressed.addressed_multicast import AddressedMulticast, Published
+from causalcast.parts.addressed.waiting_room import Lack
 from causalcast.parts.safe_keeping import Name
-from causalcast.parts.waiting_room import Lack
 
 EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
 Barrier = dict[NodeId, int]  # sender -> number of the last message that must come before

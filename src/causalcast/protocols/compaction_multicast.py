@@ -26,9 +26,9 @@ from causalcast.core import (
     Setup,
     origin_of,
 )
-from causalcast.parts import stamped_broadcast
-from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast import stamped_broadcast
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 

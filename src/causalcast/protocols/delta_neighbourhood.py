@@ -41,8 +41,8 @@ from causalcast.core import (
     origin_of,
 )
 from causalcast.core.spec import OptionValue
-from causalcast.parts.neighbourhood import Neighbourhood
-from causalcast.parts.safe_path import NOBODY
+from causalcast.parts.tree.neighbourhood import Neighbourhood
+from causalcast.parts.tree.safe_path import NOBODY
 
 REPEAT: Final = "repeat"
 

@@ -10,7 +10,7 @@ it has not delivered yet. Nothing ever waits for a cause, for the causes are in 
 costs is that bodies travel many times.
 
 Where we differ from the paper, and why
-- The paper stands on a reliable FIFO multicast. Below it is `parts/reliable_sending.py`: packets
+- The paper stands on a reliable FIFO multicast. Below it is `reliable_sending`: packets
   are persisted, passed on, acknowledged and repeated; one that arrives before an earlier one of its
   origin waits for that, which is the FIFO multicast's waiting and no causal one.
 - What a node has to carry grows with what is delivered between two publications of its own, without
@@ -33,9 +33,9 @@ from causalcast.core import (
     number_of,
     origin_of,
 )
-from causalcast.parts import reliable_sending
+from causalcast.parts.broadcast import reliable_sending
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery
-from causalcast.parts.reliable_sending import ReliableSending
 from causalcast.parts.vector_clock import VectorClock
 
 

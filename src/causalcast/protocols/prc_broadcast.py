@@ -2,7 +2,7 @@
 
 Every node sends every message once on every safe link, at its first receipt; so on each link causes
 come before effects, as in `naive_causal`. What makes this work on an overlay that changes is the
-set-up of links (`parts/safe_links.py`): before a direction carries messages, its receiver knows
+set-up of links (`links`): before a direction carries messages, its receiver knows
 exactly which copies will come over it. Messages carry no clock, and ids are forgotten as soon as
 all neighbours have sent their copy.
 
@@ -30,8 +30,8 @@ from causalcast.core import (
     Setup,
     Wire,
 )
-from causalcast.parts import link_setups
-from causalcast.parts.safe_links import (
+from causalcast.parts.safe_links import link_setups
+from causalcast.parts.safe_links.links import (
     Link,
     SafeLinkMulticast,
     all_came_in_turn,

@@ -10,7 +10,7 @@ until it has delivered all of them; their own predecessors it had to deliver bef
 
 Where we differ from the paper, and why
 - Psync keeps the context graph and answers requests for missing predecessors. Here a missing one is
-  on its way anyway (`parts/reliable_sending.py` repeats it), so the leaves are all that is kept.
+  on its way anyway (`reliable_sending` repeats it), so the leaves are all that is kept.
 - An id is an origin and a number, and of two leaves of one origin the earlier is no leaf: so the
   leaves are counts per origin, of which most are left out.
 - After a restart from a snapshot the graph is forgotten; the next publication names the last
@@ -28,9 +28,9 @@ from causalcast.core import (
     number_of,
     origin_of,
 )
-from causalcast.parts import stamped_broadcast
-from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Delivered, StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast import stamped_broadcast
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Delivered, StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 

@@ -11,7 +11,7 @@ Where we differ from the paper, and why
   delivers its own at once, inside the publish.
 - The slot of the origin is the publication's own number and is not sent twice. Slots that are zero
   are not sent.
-- The paper assumes reliable channels and no crashes. `parts/reliable_sending.py` makes both true:
+- The paper assumes reliable channels and no crashes. `reliable_sending` makes both true:
   copies are acknowledged, repeated and persisted, and a node that was away catches up.
 """
 
@@ -25,9 +25,9 @@ from causalcast.core import (
     number_of,
     origin_of,
 )
-from causalcast.parts import stamped_broadcast
-from causalcast.parts.reliable_sending import ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast import stamped_broadcast
+from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
 from causalcast.parts.vector_clock import VectorClock
 
 MANY: Final = 16

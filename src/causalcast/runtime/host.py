@@ -38,9 +38,9 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import grant
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.links.introductions import Addresses, greeting_at, take_in, who_is_at
-from causalcast.runtime.links.sealing import membership
 from causalcast.runtime.links.tcp import DIAL_TIMEOUT, Connection, TcpLinks
-from causalcast.runtime.links.udp_carrier import UdpCarrier
+from causalcast.runtime.links.udp.carrier import UdpCarrier
+from causalcast.runtime.links.udp.sealing import membership
 from causalcast.runtime.lives import ADVICE, MOST_PAST, UNKNOWN, Known, Life, PastLife
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (

@@ -15,10 +15,10 @@ from collections import Counter
 
 from promises import Broken, Promises
 
+from causalcast.datagrams import point_to_point as ptp
+from causalcast.datagrams.plain_bytes import decode, encode
+from causalcast.datagrams.point_to_point import PointToPoint, PointToPointOptions
 from causalcast.errors import WireError
-from causalcast.parts import point_to_point as ptp
-from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
-from causalcast.wire.datagram import decode, encode
 
 BUDGET = {"loss": 1, "duplication": 1, "restart": 1, "late": 0}
 SENDERS = (("127.0.0.1", 1), ("127.0.0.1", 2))

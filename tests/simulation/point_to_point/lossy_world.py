@@ -13,11 +13,11 @@ from collections import Counter
 from promises import Broken, Promises
 
 from causalcast.core.duration import MILLISECOND, SECOND
+from causalcast.datagrams import point_to_point as ptp
+from causalcast.datagrams.plain_bytes import decode, encode
+from causalcast.datagrams.point_to_point import PointToPoint, PointToPointOptions
+from causalcast.datagrams.round_trip import LONGEST_TIMEOUT
 from causalcast.errors import WireError
-from causalcast.parts import point_to_point as ptp
-from causalcast.parts.point_to_point import PointToPoint, PointToPointOptions
-from causalcast.parts.round_trip import LONGEST_TIMEOUT
-from causalcast.wire.datagram import decode, encode
 
 SENDERS = (("127.0.0.1", 7001), ("127.0.0.1", 7002))
 CALM_AFTER = 20 * SECOND

@@ -1,7 +1,7 @@
 """Planted bugs of the point-to-point layer: each takes one mechanism away."""
 
-from causalcast.parts import point_to_point as ptp
-from causalcast.parts.point_to_point import (
+from causalcast.datagrams import point_to_point as ptp
+from causalcast.datagrams.point_to_point import (
     Conversation,
     Datagram,
     Deliver,
@@ -10,7 +10,7 @@ from causalcast.parts.point_to_point import (
     Outgoing,
     PointToPoint,
 )
-from causalcast.parts.round_trip import RoundTrip
+from causalcast.datagrams.round_trip import RoundTrip
 from causalcast.swarm.mutant import Mutant, Patch
 
 _deliver_in_order = PointToPoint._deliver_in_order

@@ -3,7 +3,7 @@
 import random
 
 from causalcast.core.duration import SECOND
-from causalcast.parts.point_to_point import (
+from causalcast.datagrams.point_to_point import (
     HELLO,
     NEVER,
     Effects,

@@ -1,6 +1,6 @@
 """The causal layer of the member list: clocks, the hold-back queue, members left out or gone."""
 
-from causalcast.parts.member_multicast import (
+from causalcast.protocols.member_multicast.members import (
     MOST_KEPT,
     Copy,
     MemberMulticast,

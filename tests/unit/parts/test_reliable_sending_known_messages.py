@@ -3,8 +3,8 @@
 from causalcast.core import Groups, NodeId, Outbox, Publication, Send, Setup, message_id
 from causalcast.core.ids import GroupId
 from causalcast.core.topology import Surroundings, Topology
-from causalcast.parts.reliable_sending import OPTIONS, REPEAT, Have, ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, id_of
+from causalcast.parts.broadcast.reliable_sending import OPTIONS, REPEAT, Have, ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, id_of
 
 LEFT, ME, RIGHT = NodeId(1), NodeId(2), NodeId(3)
 ORIGIN = NodeId(9)

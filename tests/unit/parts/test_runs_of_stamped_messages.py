@@ -7,8 +7,8 @@ from causalcast.core import Deliver, Groups, NodeId, Outbox, Publication, Send, 
 from causalcast.core.effects import Duplicate, Effect, Hold, Note, Release, StartTimer
 from causalcast.core.ids import GroupId, number_of
 from causalcast.core.topology import Surroundings, Topology
-from causalcast.parts.reliable_sending import ACKNOWLEDGE, OPTIONS, Have, ReliableSending
-from causalcast.parts.stamped_broadcast import Stamped, StampedBroadcast, id_of
+from causalcast.parts.broadcast.reliable_sending import ACKNOWLEDGE, OPTIONS, Have, ReliableSending
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 
 ME = NodeId(1)

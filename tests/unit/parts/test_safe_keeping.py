@@ -4,7 +4,7 @@ from causalcast.core import NodeId, Outbox, Send
 from causalcast.core.effects import CancelTimer, StartTimer
 from causalcast.core.ids import GroupId
 from causalcast.core.message import Message
-from causalcast.parts.member_lists import Left
+from causalcast.parts.addressed.member_lists import Left
 from causalcast.parts.safe_keeping import (
     MOST_PATIENCE,
     TELL,

@@ -1,7 +1,7 @@
 """Messages that wait are looked at again only when there is more of what they lack."""
 
 from causalcast.core import Message, NodeId
-from causalcast.parts.waiting_room import Entry, Lack, WaitingRoom
+from causalcast.parts.addressed.waiting_room import Entry, Lack, WaitingRoom
 
 
 class Numbered(Message):

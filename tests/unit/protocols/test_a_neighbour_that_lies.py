@@ -8,8 +8,9 @@ from causalcast.core import MILLISECOND, Message, NodeId, Publication
 from causalcast.core.effects import Send
 from causalcast.core.ids import ANY_LINK, GroupId, message_id
 from causalcast.core.stack import MULTICAST
-from causalcast.parts.safe_links import SafeLinkMulticast
-from causalcast.protocols import cptcast, prc_broadcast
+from causalcast.parts.safe_links.links import SafeLinkMulticast
+from causalcast.protocols import prc_broadcast
+from causalcast.protocols.cptcast import protocol as cptcast
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text

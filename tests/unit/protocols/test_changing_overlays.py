@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from causalcast.core import NodeId
-from causalcast.parts.safe_links import SafeLinkMulticast
+from causalcast.parts.safe_links.links import SafeLinkMulticast
 from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.registry import find_protocol
 from causalcast.simulator.runner import ScenarioRun

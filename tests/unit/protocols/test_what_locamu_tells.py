@@ -2,7 +2,7 @@
 
 from causalcast.core import NodeId, graphs
 from causalcast.core.ids import MessageId, message_id
-from causalcast.protocols.locamu import SPEC, Locamu, is_within_budget
+from causalcast.protocols.locamu.protocol import SPEC, Locamu, is_within_budget
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.director import parse
 from causalcast.simulator.scenario import Scenario

@@ -74,7 +74,7 @@ def test_what_none_of_the_living_has_is_lost_and_holds_up_nobody() -> None:
 def test_nonsense_about_members_is_noted() -> None:
     from causalcast.core import NodeId, Outbox, Publication, message_id
     from causalcast.core.effects import Note
-    from causalcast.protocols.member_multicast import Lost, PassedOn
+    from causalcast.protocols.member_multicast.protocol import Lost, PassedOn
 
     node = members(3).world.nodes[0].stack.multicast
     made_up = Publication(message_id(NodeId(2), 1), 0, b"never said")  # type: ignore[arg-type]

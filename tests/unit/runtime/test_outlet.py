@@ -1,7 +1,7 @@
 """What leaves on a link is what was sent on it, in order, and is encoded once for all links."""
 
 from causalcast.core import ANY_LINK, GroupId, LinkId, Message, NodeId, Publication, message_id
-from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.runtime.links.outlet import Outlet, Outlets
 
 LEFT, RIGHT = NodeId(2), NodeId(3)

@@ -4,23 +4,23 @@ import random
 
 import pytest
 
-from causalcast.errors import WireError
-from causalcast.parts.point_to_point import ACK_OF_ACK, WIDEST, Datagram
-from causalcast.runtime.links.sealing import (
-    REPLAY_WINDOW,
-    ClusterKey,
-    Cookies,
-    Exchange,
-    Opener,
-    Sealer,
-)
-from causalcast.wire.sealed_datagram import (
+from causalcast.datagrams.point_to_point import ACK_OF_ACK, WIDEST, Datagram
+from causalcast.datagrams.sealed_bytes import (
     RESET,
     SEALED_HEAD,
     pack_content,
     read_content,
     read_head,
     read_setup,
+)
+from causalcast.errors import WireError
+from causalcast.runtime.links.udp.sealing import (
+    REPLAY_WINDOW,
+    ClusterKey,
+    Cookies,
+    Exchange,
+    Opener,
+    Sealer,
 )
 
 MEMBER = ClusterKey(b"k" * 32)

@@ -11,8 +11,8 @@ from causalcast.core.ids import NUMBER_MASK
 from causalcast.core.message import LONGEST_RUN, SHORT_BODY
 from causalcast.core.message import Wire as WireType
 from causalcast.errors import WireError
-from causalcast.parts.reliable_sending import Accepted, Have
-from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.parts.broadcast.reliable_sending import Accepted, Have
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
 from causalcast.simulator.runner import ScenarioRun

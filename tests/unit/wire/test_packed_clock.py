@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from causalcast.core import NodeId, Publication, message_id
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import WireError
-from causalcast.parts.stamped_broadcast import Stamped
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.wire.codec import Codec
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock

@@ -11,8 +11,8 @@ from causalcast.core.groups import Groups
 from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, GroupId, NodeId
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.errors import Rejected, WireError
-from causalcast.parts.addressed_multicast import Entrusted
-from causalcast.parts.member_lists import Joined
+from causalcast.parts.addressed.addressed_multicast import Entrusted
+from causalcast.parts.addressed.member_lists import Joined
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 

@@ -1,0 +1,1 @@
+"""`causalcast udp` and `udp-ptp`: the program of the report on causal multicast over UDP."""

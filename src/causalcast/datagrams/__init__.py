@@ -1,0 +1,1 @@
+"""A reliable, ordered layer over datagrams, without sockets and clocks; and its bytes."""

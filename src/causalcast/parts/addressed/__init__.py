@@ -1,0 +1,1 @@
+"""What protocols share that send a publication to the members of its group alone."""

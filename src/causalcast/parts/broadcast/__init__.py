@@ -1,0 +1,1 @@
+"""What broadcasts that send everything to everybody share."""

@@ -1,0 +1,39 @@
+"""The ways to make links safe, by name: what protocols that stand on safe links have in common."""
+
+from typing import Final
+
+from causalcast.core.message import Message
+from causalcast.core.spec import Option, Setup
+from causalcast.parts.safe_links import pieces, safe_path_setup, vector_setup
+from causalcast.parts.safe_links.links import SafeLinkMulticast
+from causalcast.parts.safe_links.safe_path_setup import SafePathSetup
+from causalcast.parts.safe_links.vector_setup import VectorSetup
+
+MESSAGES: Final[list[type[Message]]] = [
+    *safe_path_setup.MESSAGES,
+    *vector_setup.MESSAGES,
+    *pieces.MESSAGES,
+]
+OPTIONS: Final[list[Option]] = [
+    Option(
+        "link_setup",
+        "vector",
+        # By measurement: safe paths leave up to two thirds of the survivors of a mass crash deaf.
+        "how new links become safe: by comparing what was delivered, or over a path of safe links",
+        choices=["vector", "safe_path"],
+    ),
+    # Far more than are ever in flight: a hundred broadcasts a second for a minute and a half.
+    Option("most_kept", 10_000, "kept for one silent link before another is asked for", least=0),
+    *vector_setup.OPTIONS,
+    *safe_path_setup.OPTIONS,
+]
+
+
+def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
+    """Give a protocol the set-up of links that its options ask for."""
+    multicast.most_kept = setup.number("most_kept")
+    if setup.text("link_setup") == "vector":
+        multicast.setup = VectorSetup(multicast, setup.number("log"), setup.number("give_up_after"))
+    else:
+        together = setup.text("directions") == "together"
+        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"), together)

@@ -1,0 +1,300 @@
+"""Makes a link safe in one round trip on the link itself, by comparing what was delivered.
+
+Causal delivery is FIFO per origin, so what a node has delivered is one count per origin. On a new
+link each end tells its counts; the other sends what lies beyond them, from a log of its last
+deliveries, and the direction is safe from there. No path through others is needed, so a half that
+was cut off, or a node that lost all neighbours at once, comes back with nothing missing, as far as
+the log reaches. Where it does not reach, the link is not used, the gap is noted at both ends, and
+the one behind learns how far it must come: when others have filled the gap it tells its counts
+again. If that takes long, the overlay is asked for another neighbour.
+
+Not from the thesis; the price is one count per origin at every node and on every new link.
+"""
+
+from typing import Final, final
+
+from causalcast.core.duration import SECOND
+from causalcast.core.ids import (
+    ANY_LINK,
+    LinkId,
+    MessageId,
+    NodeId,
+    message_id,
+    number_of,
+    origin_of,
+)
+from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Option
+from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinkMulticast
+from causalcast.parts.safe_links.pieces import Piece, Pieces
+
+GIVE_UP: Final = "vector_setup.give_up"
+
+
+class Counts(Message):
+    """What the sender has delivered: the receiver sends whatever lies beyond, if it can."""
+
+    wire = Wire("vector_setup.counts", delivered=dict[NodeId, int])
+
+    def __init__(self, delivered: dict[NodeId, int]) -> None:
+        self.delivered = delivered
+
+
+class TooFarBehind(Message):
+    """My log begins after these counts: tell yours again when they have come so far."""
+
+    wire = Wire("vector_setup.too_far_behind", forgotten=dict[NodeId, int])
+
+    def __init__(self, forgotten: dict[NodeId, int]) -> None:
+        self.forgotten = forgotten
+
+
+class NeedBase(Message):
+    """A newcomer asks where its history shall begin."""
+
+    wire = Wire("vector_setup.need_base")
+
+
+class Base(Message):
+    """Be born after all this. The log is there to serve others, it is never delivered; most of it
+    came ahead, in pieces."""
+
+    wire = Wire(
+        "vector_setup.base",
+        delivered=dict[NodeId, int],
+        forgotten=dict[NodeId, int],
+        publications=list[Publication],
+        hops=list[int],
+    )
+
+    def __init__(
+        self,
+        delivered: dict[NodeId, int],
+        forgotten: dict[NodeId, int],
+        publications: list[Publication],
+        hops: list[int],
+    ) -> None:
+        self.delivered = delivered
+        self.forgotten = forgotten
+        self.publications = publications
+        self.hops = hops
+
+
+class CatchUp(Message):
+    """What you lack, in order, most of it ahead, in pieces; the sender has delivered so much, and
+    sends tokens from here on."""
+
+    wire = Wire(
+        "vector_setup.catch_up",
+        delivered=dict[NodeId, int],
+        publications=list[Publication],
+        hops=list[int],
+    )
+
+    def __init__(
+        self, delivered: dict[NodeId, int], publications: list[Publication], hops: list[int]
+    ) -> None:
+        self.delivered = delivered
+        self.publications = publications
+        self.hops = hops
+
+
+MESSAGES: Final[list[type[Message]]] = [Counts, TooFarBehind, NeedBase, Base, CatchUp]
+OPTIONS: Final[list[Option]] = [
+    # A minute of ten publications a second, and some.
+    Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
+    Option(
+        "give_up_after",
+        # Long against many round trips: others have filled the gap by then if they can.
+        9 * SECOND,
+        "vector: how long a link stays that the log does not reach, before another is asked for",
+        unit="ms",
+    ),
+]
+
+
+@final
+class VectorSetup(LinkSetup):
+    """What was delivered, and the log of the last deliveries."""
+
+    def __init__(self, owner: SafeLinkMulticast, most: int, give_up_after: int) -> None:
+        self.owner = owner
+        self.delivered: dict[NodeId, int] = {}
+        self.log: dict[MessageId, Delivery] = {}  # in the order of delivery
+        self.forgotten: dict[NodeId, int] = {}  # up to here the log lost what was delivered
+        self._most = most
+        self._give_up_after = give_up_after
+        self._unserved: dict[LinkId, None] = {}  # links that our log does not reach
+        self._behind: dict[LinkId, dict[NodeId, int]] = {}  # what we need before a peer's log does
+        self._told: dict[LinkId, dict[NodeId, int]] = {}  # counts that came before our birth
+        self._asked = ANY_LINK  # where we asked for a base
+        self._pieces = Pieces()
+
+    def on_up(self, link: Link, out: Outbox) -> None:
+        if self.owner.born:
+            self._tell_counts(link, out)
+
+    def on_lost(self, link: Link, out: Outbox) -> None:
+        self._told.pop(link.name, None)
+        self._pieces.on_lost(link)
+        if link.name == self._asked:
+            self._asked = ANY_LINK
+            self._ask_for_base(out)
+        self._behind.pop(link.name, None)
+        self._is_served(link, out)
+
+    def is_next(self, publication: Publication) -> bool:
+        number = number_of(publication.id)
+        return self.delivered.get(origin_of(publication.id), 0) == number - 1
+
+    def was_delivered(self, message: MessageId) -> bool:
+        return number_of(message) <= self.delivered.get(origin_of(message), 0)
+
+    def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
+        origin, number = origin_of(publication.id), number_of(publication.id)
+        assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
+        self.delivered[origin] = number
+        self.log[publication.id] = Delivery(publication, hops)
+        if len(self.log) > self._most:
+            oldest = next(iter(self.log))
+            del self.log[oldest]
+            self.forgotten[origin_of(oldest)] = number_of(oldest)
+        for name, needed in list(self._behind.items()):
+            if needed.get(origin) == number:
+                del needed[origin]
+                if not needed:
+                    self._tell_counts(self.owner.named[name], out)
+
+    # Messages
+
+    def on_message(self, link: Link, message: Message, out: Outbox) -> None:
+        if isinstance(message, Counts):
+            self._on_counts(link, message.delivered, out)
+        elif isinstance(message, Piece):
+            self._pieces.on_piece(link, message, out)
+        elif isinstance(message, CatchUp):
+            self._on_catch_up(link, message, out)
+        elif isinstance(message, Base):
+            self._on_base(link, message, out)
+        elif isinstance(message, NeedBase):
+            if self.owner.born:
+                self._send_base(link, out)
+        elif isinstance(message, TooFarBehind):
+            out.note("vector_setup.behind_the_log", link.peer)
+            self._on_too_far_behind(link, message.forgotten, out)
+        else:
+            out.note("vector_setup.not_for_me", link.peer)  # of the other set-up
+
+    def _send_base(self, link: Link, out: Outbox) -> None:
+        rest = self._pieces.send_ahead(link, list(self.log.values()), out)
+        publications = [entry.publication for entry in rest]
+        hops = [entry.hops for entry in rest]
+        base = Base(dict(self.delivered), dict(self.forgotten), publications, hops)
+        self._send(link, base, out)
+        self._tell_counts(link, out)
+
+    def _ask_for_base(self, out: Outbox) -> None:
+        """Ask one that told its counts, and so is born; another if this one is lost."""
+        if not self.owner.born and self._asked == ANY_LINK and self._told:
+            self._asked = next(iter(self._told))
+            self._send(self.owner.named[self._asked], NeedBase(), out)
+
+    def _on_base(self, source: Link, base: Base, out: Outbox) -> None:
+        log = self._pieces.whole(source, base.publications, base.hops)
+        if self.owner.born:
+            return
+        self.delivered = dict(base.delivered)
+        self.forgotten = dict(base.forgotten)
+        for entry in log:
+            self.log[entry.publication.id] = entry
+        self.owner.be_born(out)
+        for link in list(self.owner.links.values()):
+            self._tell_counts(link, out)
+        self._told.pop(source.name, None)  # it tells its counts anew
+        told, self._told = self._told, {}
+        for name, delivered in told.items():
+            self._on_counts(self.owner.named[name], delivered, out)
+
+    def _on_counts(self, link: Link, theirs: dict[NodeId, int], out: Outbox) -> None:
+        if not self.owner.born:
+            self._told[link.name] = theirs
+            self._ask_for_base(out)
+            return
+        if link.safe_out:
+            return
+        if any(theirs.get(origin, 0) < count for origin, count in self.forgotten.items()):
+            self._log_falls_short(link, out)
+            return
+        self._is_served(link, out)
+        missing = [
+            entry
+            for message, entry in self.log.items()
+            if number_of(message) > theirs.get(origin_of(message), 0)
+        ]
+        rest = self._pieces.send_ahead(link, missing, out)
+        publications = [entry.publication for entry in rest]
+        catch_up = CatchUp(dict(self.delivered), publications, [entry.hops for entry in rest])
+        self._send(link, catch_up, out)
+        self.owner.make_out_safe(link, out)
+
+    def _log_falls_short(self, link: Link, out: Outbox) -> None:
+        out.note("vector_setup.log_falls_short", link.peer)
+        self._send(link, TooFarBehind(dict(self.forgotten)), out)
+        if link.name not in self._unserved:
+            self._unserved[link.name] = None
+            out.start_timer(GIVE_UP, self._give_up_after, link.name)
+
+    def _is_served(self, link: Link, out: Outbox) -> None:
+        if link.name in self._unserved:
+            del self._unserved[link.name]
+            out.cancel_timer(GIVE_UP, link.name)
+
+    def _on_too_far_behind(self, link: Link, forgotten: dict[NodeId, int], out: Outbox) -> None:
+        needed = {
+            origin: count
+            for origin, count in forgotten.items()
+            if self.delivered.get(origin, 0) < count
+        }
+        if needed:
+            self._behind[link.name] = needed
+        else:  # it came in the meantime
+            self._tell_counts(link, out)
+
+    def _tell_counts(self, link: Link, out: Outbox) -> None:
+        self._behind.pop(link.name, None)
+        self._send(link, Counts(dict(self.delivered)), out)
+
+    def _on_catch_up(self, link: Link, catch_up: CatchUp, out: Outbox) -> None:
+        lacking = self._pieces.whole(link, catch_up.publications, catch_up.hops)
+        if link.safe_in or not self.owner.born:
+            out.note("vector_setup.late_catch_up", link.peer)
+            return
+        self.owner.make_in_safe(link, self._owed(catch_up.delivered), out)
+        for entry in lacking:
+            publication = entry.publication
+            self.owner.peer_has(link, publication.id, out)
+            if number_of(publication.id) > self.delivered.get(origin_of(publication.id), 0):
+                self.owner.accept(publication, entry.hops, link, out)
+
+    def _owed(self, theirs: dict[NodeId, int]) -> dict[MessageId, int]:
+        """What is here and not there: the peer will deliver it, and send a token for it."""
+        return {
+            message_id(origin, number): 0
+            for origin, count in self.delivered.items()
+            for number in range(theirs.get(origin, 0) + 1, count + 1)
+        }
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        assert name == GIVE_UP
+        link = self.owner.named[LinkId(subject)]
+        out.switch(link.name)
+        out.start_timer(GIVE_UP, self._give_up_after, link.name)  # if there is no other now
+
+    def size(self) -> int:
+        behind = sum(len(needed) for needed in self._behind.values())
+        kept = len(self.delivered) + len(self.log) + len(self.forgotten)
+        return kept + behind + self._pieces.size()
+
+    def _send(self, link: Link, message: Message, out: Outbox) -> None:
+        out.send(link.peer, message, link.name)

@@ -1,0 +1,247 @@
+"""Joints that open and close while the system runs, as an operator orders (base class).
+
+What is known and what follows from it stands in `zone_knowledge`, how units cross in
+`zone_crossing`. Here a server does what is due: it begins to keep, makes the cut, lets the
+rest cross, closes; and every node says that it is done when its zone goes and it is in no group.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from causalcast.core.automaton import Multicast
+from causalcast.core.ids import GroupId, NodeId
+from causalcast.core.outbox import Outbox
+from causalcast.parts.addressed.reliable_links import ReliableLinks
+from causalcast.parts.vector_clock import VectorClock
+from causalcast.protocols.causal_separators import zone_crossing, zone_knowledge
+from causalcast.protocols.causal_separators.zone_crossing import Closing, Opening, ZoneCrossing
+from causalcast.protocols.causal_separators.zone_knowledge import (
+    JOINING,
+    SHUT,
+    WORDS,
+    ZoneKnowledge,
+)
+from causalcast.protocols.causal_separators.zone_news import (
+    CLOSED,
+    CUT,
+    DONE,
+    DROPPED,
+    JOIN,
+    PART,
+    READY,
+    News,
+    unpacked_news,
+)
+from causalcast.protocols.causal_separators.zone_unit import NEWS, Unit
+
+ORDERS: Final = ("join", "part", "drop")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ZoneJoining(Multicast):
+    """What a node does about joints."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        knowledge: ZoneKnowledge,
+        crossings: list[ZoneCrossing],
+        links: ReliableLinks,
+        groups: list[GroupId],
+    ) -> None:
+        self.me = me
+        self.home = knowledge.home
+        self.knowledge = knowledge
+        self.crossings = crossings  # the joints that this node serves at
+        self.links = links  # to the other servers
+        self.groups = dict.fromkeys(groups)  # that its application is in
+        self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
+
+    def _tell(self, news: News, local: bool, out: Outbox) -> None:
+        """Let news travel with publications, inside the zone or everywhere."""
+        raise AssertionError("a protocol must say how news travel")
+
+    # What an operator says
+
+    def objection_to(self, order: str) -> str:
+        verb, joint, complaint = self._understand(order)
+        if joint is None:
+            return complaint
+        one, other = self.knowledge.map.joints[joint].zones
+        known, far = self.knowledge.joints[joint], self.knowledge.map.far_side(joint)
+        if self.home not in (one, other) or (verb == "part" and self.home != far):
+            zones = [far] if verb == "part" else [one, other]
+            nodes = [str(node) for z in zones for node in self.knowledge.map.zones[z].members]
+            return f"say it to one of the nodes {', '.join(nodes)}"
+        fits = {"join": known.level == SHUT, "drop": known.level != SHUT}
+        if not fits.get(verb, known.level == zone_knowledge.OPEN):
+            return f"the joint of zones {one} and {other} is {WORDS[known.level]}"
+        return ""
+
+    def on_order(self, order: str, out: Outbox) -> None:
+        verb, joint, _ = self._understand(order)
+        assert joint is not None
+        epoch = self.knowledge.joints[joint].epoch
+        if verb == "join":
+            self._tell(News(JOIN, joint, epoch + 1), True, out)
+        else:
+            self._tell(News(PART if verb == "part" else DROPPED, joint, epoch), False, out)
+        self._attend(out)
+
+    def _understand(self, order: str) -> tuple[str, int | None, str]:
+        """The verb and the joint it is about; without a joint, why not."""
+        words = order.split()
+        if len(words) != 3 or words[0] not in ORDERS or not all(w.isdigit() for w in words[1:]):
+            return "", None, f"{order!r} is none of 'join 0 1', 'part 0 1', 'drop 0 1'"
+        joint = self.knowledge.map.joint_of((int(words[1]), int(words[2])))
+        if joint is None:
+            return "", None, f"the plan has no joint of zones {words[1]} and {words[2]}"
+        if self.knowledge.map.is_daisy:
+            return "", None, "the zones of a daisy share nodes, and cannot be parted"
+        return words[0], joint, ""
+
+    def losses_by(self, order: str) -> list[str]:
+        verb, joint, _ = self._understand(order)
+        if verb != "drop" or joint is None:
+            return []
+        zones = ", ".join(str(zone) for zone in self.knowledge.behind(joint))
+        found = [f"nodes of zone {zones} miss what is published until they join groups again"]
+        for crossing in self.crossings:
+            if crossing.number == joint and crossing.kept:
+                many = len(crossing.kept)
+                found.append(f"{many} publications that servers of zone {crossing.there} may lack")
+        return found
+
+    # What is due
+
+    def _hear(self, origin: NodeId, news: News) -> None:
+        self.knowledge.hear(origin, news)
+        for crossing in self.crossings:
+            if (crossing.number, crossing.epoch) == (news.joint, news.epoch):
+                if news.what == CLOSED and crossing.here == self._far_side(crossing):
+                    crossing.sealed = True  # whoever closed had heard of all that they are done
+                elif news.what == DROPPED:
+                    crossing.dropped = True
+
+    def _far_side(self, crossing: ZoneCrossing) -> int:
+        return self.knowledge.map.far_side(crossing.number)
+
+    def _attend(self, out: Outbox) -> None:
+        """Do what is due about joints, now that everything delivered is counted."""
+        for joint in self.knowledge.parting():
+            known = self.knowledge.joints[joint]
+            if not self.groups and self.me not in known.done:
+                self._tell(News(DONE, joint, known.epoch), False, out)
+        for crossing in self.crossings:
+            self._seal(crossing)
+            if crossing.dropped and crossing.phase != zone_crossing.CLOSED:
+                self._drop(crossing, out)
+            elif crossing.is_emptied():
+                self._close(crossing, out)
+            known = self.knowledge.joints[crossing.number]
+            is_news = known.epoch > crossing.epoch and known.level != SHUT
+            if is_news and crossing.phase == zone_crossing.CLOSED:
+                self._prepare(crossing, known.epoch, out)
+            self._cut_if_all_are_ready(crossing, out)
+
+    def _seal(self, crossing: ZoneCrossing) -> None:
+        known = self.knowledge.joints[crossing.number]
+        parting = crossing.epoch == known.epoch and known.level == zone_knowledge.PARTING
+        if parting and crossing.here == self._far_side(crossing):
+            crossing.sealed = crossing.sealed or not self.knowledge.awaited(crossing.number)
+
+    def _drop(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        """Close at once, and tell everybody who does not know."""
+        out.note("causal_separators.dropped", crossing.there)
+        self.links.give_up(crossing.partners, out)
+        out.persist(crossing.close())
+        self.links.send(crossing.partners, Closing(crossing.epoch, True), out)
+        self._tell_if_news(DROPPED, crossing, out)
+
+    def _close(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        """All that had to cross has."""
+        out.note("causal_separators.parted", crossing.there)
+        out.persist(crossing.close())
+        self.links.send(crossing.partners, Closing(crossing.epoch, False), out)
+        self._tell_if_news(CLOSED, crossing, out)
+
+    def _tell_if_news(self, what: int, crossing: ZoneCrossing, out: Outbox) -> None:
+        known = self.knowledge.joints[crossing.number]
+        if (known.epoch, known.level) < (crossing.epoch, SHUT):
+            self._tell(News(what, crossing.number, crossing.epoch), False, out)
+
+    def _prepare(self, crossing: ZoneCrossing, epoch: int, out: Outbox) -> None:
+        """Keep what is to cross, and say so in this zone and over there."""
+        out.note("causal_separators.joining", crossing.there)
+        out.persist(crossing.begin(epoch))
+        self.links.send(crossing.partners, Opening(epoch), out)
+        self._tell(News(READY, crossing.number, epoch), True, out)
+
+    def _cut_if_all_are_ready(self, crossing: ZoneCrossing, out: Outbox) -> None:
+        known = self.knowledge.joints[crossing.number]
+        if crossing.phase != zone_crossing.KEEPING or crossing.epoch != known.epoch:
+            return
+        if self.me == crossing.servers[-1] and all(s in known.ready for s in crossing.servers):
+            news = self.knowledge.cut(crossing.number, crossing.here, dict(self.seen))
+            self._tell(news, False, out)
+
+    def _let_leave(self, crossing: ZoneCrossing, unit: Unit) -> bool:
+        """A unit is to cross; true if it is the cut with which crossing begins."""
+        news = news_in(unit)
+        if news is not None and news.what == CUT and news.side == crossing.here:
+            awaited = crossing.phase == zone_crossing.KEEPING
+            if awaited and (news.joint, news.epoch) == (crossing.number, crossing.epoch):
+                crossing.open(unit, news.counts)
+                return True
+        if not self._is_done(crossing, unit, news):
+            crossing.leave(unit)
+        return False
+
+    def _is_done(self, crossing: ZoneCrossing, unit: Unit, news: News | None) -> bool:
+        """Whether a unit need not cross, for its origin had said so: the same for all servers."""
+        known = self.knowledge.joints[crossing.number]
+        if unit.origin not in known.done or known.epoch != crossing.epoch:
+            return False
+        return news is None or (news.what, news.joint) != (DONE, crossing.number)
+
+    def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
+        """A server at the other side opened or closed."""
+        if isinstance(turn, Closing):
+            crossing.on_closing(sender, turn)
+        else:
+            crossing.on_opening(sender, turn.epoch)
+            self.knowledge.joints[crossing.number].rise(turn.epoch, JOINING)
+
+    def _refuse_if_dropped(
+        self, crossing: ZoneCrossing, sender: NodeId, turn: Opening, out: Outbox
+    ) -> None:
+        """Somebody opens what was dropped here before it was opened: say so."""
+        known = self.knowledge.joints[crossing.number]
+        is_over = (turn.epoch, SHUT) <= (known.epoch, known.level)
+        if is_over and crossing.epoch != turn.epoch:  # else it was told when it was dropped
+            self.links.send([sender], Closing(turn.epoch, True), out)
+
+    # For people
+
+    def refusal(self, group: GroupId, joining: bool) -> str:
+        if joining and self.knowledge.parting():
+            return "its zone is being parted, and whoever is in a group would keep it"
+        return self.knowledge.refusal(group)
+
+    def conditions(self) -> dict[str, int]:
+        """The level of each joint: 0 joining, 1 open, 2 parting, 3 closed."""
+        return {
+            f"joint_{joint.zones[0]}_{joint.zones[1]}": known.level
+            for joint, known in zip(self.knowledge.map.joints, self.knowledge.joints, strict=True)
+        }
+
+
+def news_in(unit: Unit) -> News | None:
+    """The news of zones that a unit carries; none if it carries something else."""
+    if unit.kind != NEWS:
+        return None
+    try:
+        return unpacked_news(unit.publication.body)
+    except (IndexError, ValueError):
+        return None

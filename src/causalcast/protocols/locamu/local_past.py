@@ -1,0 +1,77 @@
+"""What a node of a tree knows of the past near it: which numbers were given, which arrived here.
+
+(y, z) -> s says that the past contains the message that y numbered s for z. Numbers for others are
+kept as a maximum; numbers for this node as a set, because a maximum would skip gaps. Only nodes
+near enough to matter are kept, so the size depends on the tree's degree and not on its size.
+"""
+
+from causalcast.core.ids import NodeId
+from causalcast.parts.tree.neighbourhood import Pair
+from causalcast.parts.tree.safe_path import Numbers
+from causalcast.protocols.locamu.number_set import NumberSet
+
+
+class LocalPast:
+    """Numbers given by nodes within the horizon, and those that arrived here."""
+
+    def __init__(self, me: NodeId, issuers: list[NodeId]) -> None:
+        self.me = me
+        self.numbers: dict[Pair, int] = {}  # my own row counts what I numbered
+        self.arrived: dict[NodeId, NumberSet] = {issuer: NumberSet() for issuer in issuers}
+        self._raised: dict[Pair, int] = {}  # changes that no record has yet
+
+    def count_for(self, node: NodeId) -> int:
+        """My next number for a node."""
+        number = self.numbers.get((self.me, node), 0) + 1
+        self.numbers[self.me, node] = number
+        return number
+
+    def raise_to(self, pair: Pair, number: int) -> None:
+        """The past contains at least this number."""
+        if pair[1] != self.me and number > self.numbers.get(pair, 0):
+            self.numbers[pair] = number
+            self._raised[pair] = number
+
+    def has_arrived(self, issuer: NodeId, number: int) -> bool:
+        """Whether the message that `issuer` numbered so for me was processed here."""
+        return issuer in self.arrived and self.arrived[issuer].has(number)
+
+    def arrive(self, issuer: NodeId, number: int) -> bool:
+        """It was processed here; True if that is news."""
+        return issuer in self.arrived and self.arrived[issuer].add(number)
+
+    def first_gap(self, issuer: NodeId, to: int, leaving_out: int) -> int:
+        """The first number of `issuer` up to `to` that did not arrive; 0 if none."""
+        known = self.arrived.get(issuer)
+        return 0 if known is None else known.first_gap(to, leaving_out)
+
+    # Records
+
+    def take_raised(self) -> Numbers:
+        """The changes since this was asked last, my own counts left out."""
+        raised = nested(self._raised)
+        self._raised = {}
+        return raised
+
+    def restore_raised(self, raised: Numbers) -> None:
+        """What a record says of the past."""
+        for issuer, row in raised.items():
+            for node, number in row.items():
+                if number > self.numbers.get((issuer, node), 0):
+                    self.numbers[issuer, node] = number
+
+    def size(self) -> int:
+        """Entries kept."""
+        return (
+            len(self.numbers)
+            + len(self.arrived)
+            + sum(len(known.extras) for known in self.arrived.values())
+        )
+
+
+def nested(pairs: dict[Pair, int]) -> Numbers:
+    """The same numbers, by issuer."""
+    found: Numbers = {}
+    for (issuer, node), number in pairs.items():
+        found.setdefault(issuer, {})[node] = number
+    return found

@@ -1,0 +1,141 @@
+"""Messages processed here whose way onward is not finished, found by any number they were given."""
+
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message
+from causalcast.parts.tree.neighbourhood import Pair
+from causalcast.parts.tree.safe_path import NOBODY, Numbers, Stamped
+from causalcast.protocols.locamu.holdback import Stamp
+
+
+class Record(Stamped):
+    """A message, and how far its way onward is known to be done.
+
+    `needs` is the past when the message was processed. It never changes: a message that took on
+    later dependencies when it is repeated would wait for its own successors.
+    """
+
+    def __init__(
+        self,
+        message: Message,
+        origin: NodeId,
+        epoch: int,
+        back: NodeId,
+        numbers: Numbers,
+        at: int,
+    ) -> None:
+        super().__init__(origin, epoch, back, numbers)
+        self.message = message
+        self.since = at  # when it was processed here
+        self.needs: dict[Pair, int] = {}
+        self.targets: dict[NodeId, int] = {}  # whom I numbered it for
+        self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward
+        self.beside: dict[NodeId, int] = {}  # who handed it on from beside its way, and its number
+        self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
+        self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
+        self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
+        self.is_finished = False  # and those who might stand in for this node are told so
+        self.held_at: dict[NodeId, None] = {}  # targets where my copy waits, on this link
+        self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
+        self.tries: dict[NodeId, int] = {}  # how often that was in vain
+
+    def stamps(self) -> list[Stamp]:
+        """All numbers it was given, as far as they are known."""
+        return [
+            (issuer, node, number)
+            for issuer, vector in self.numbers.items()
+            for node, number in vector.items()
+        ]
+
+    def forget_tries(self, node: NodeId) -> None:
+        """There is another link to a target, or none: what it was sent may be lost."""
+        self.sent.pop(node, None)
+        self.held_at.pop(node, None)
+        self.tries.pop(node, None)
+
+    def numbers_for(self, node: NodeId) -> dict[NodeId, int]:
+        """Who numbered it for a node, and how."""
+        return {issuer: vector[node] for issuer, vector in self.numbers.items() if node in vector}
+
+    def to_confirm(self, me: NodeId) -> dict[NodeId, int]:
+        """Who wants to hear that it is here, and under which number."""
+        return {**self.beside, **self.numbers_for(me)}
+
+
+class MessageLog:
+    """The records in the order they were processed, and where each number leads."""
+
+    def __init__(self) -> None:
+        self.records: dict[Record, None] = {}
+        self.own: dict[Record, None] = {}  # those that were published here
+        self.open: dict[NodeId, dict[Record, None]] = {}  # by targets that may not be complete
+        self._index: dict[Stamp, Record] = {}
+
+    def add(self, record: Record) -> None:
+        """Keep a record."""
+        self.records[record] = None
+        if record.back == NOBODY:
+            self.own[record] = None
+        self.open_for(record, record.targets)
+        for stamp in record.stamps():
+            self._index[stamp] = record
+
+    def open_for(self, record: Record, targets: dict[NodeId, int]) -> None:
+        """These targets have to confirm a record."""
+        for node in targets:
+            self.open.setdefault(node, {})[record] = None
+
+    def close_for(self, record: Record, node: NodeId) -> None:
+        """A target confirmed a record."""
+        record.complete_at[node] = None
+        if node in self.open:
+            self.open[node].pop(record, None)
+
+    def at(self, stamp: Stamp) -> Record | None:
+        """The message that was given this number."""
+        return self._index.get(stamp)
+
+    def find(self, stamps: list[Stamp]) -> Record | None:
+        """The message that was given one of these numbers."""
+        for stamp in stamps:
+            record = self._index.get(stamp)
+            if record is not None:
+                return record
+        return None
+
+    def learn(self, record: Record, origin: NodeId, numbers: Numbers) -> Numbers:
+        """Take over numbers and the origin of a further copy; what was new comes back."""
+        news: Numbers = {}
+        for issuer, vector in numbers.items():
+            if issuer not in record.numbers:
+                record.numbers[issuer] = {}
+                news[issuer] = {}
+            known = record.numbers[issuer]
+            for node, number in vector.items():
+                if node not in known:
+                    known[node] = number
+                    self._index[issuer, node, number] = record
+                    news.setdefault(issuer, {})[node] = number
+        if record.origin == NOBODY:
+            record.origin = origin
+        return news
+
+    def came_beside(self, record: Record, issuer: NodeId, me: NodeId, number: int) -> None:
+        """It was handed on by a node that is not on its way."""
+        record.beside[issuer] = number
+        self._index[issuer, me, number] = record
+
+    def remove(self, record: Record) -> None:
+        """Forget a record."""
+        del self.records[record]
+        self.own.pop(record, None)
+        for node in record.targets:
+            if node in self.open:
+                self.open[node].pop(record, None)
+        for stamp in record.stamps():
+            self._index.pop(stamp, None)
+        if record.beside:
+            self._index = {stamp: r for stamp, r in self._index.items() if r is not record}
+
+    def size(self) -> int:
+        """Numbers kept."""
+        return len(self._index)

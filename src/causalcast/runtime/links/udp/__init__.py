@@ -1,0 +1,1 @@
+"""Links over UDP: sessions of sealed datagrams, as a carrier beside TCP."""

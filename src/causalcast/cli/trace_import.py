@@ -161,11 +161,12 @@ def _import_on_spark(options: argparse.Namespace, logs: list[Any], form: str) ->
     require("spark", "`causalcast trace import` on Spark")
     from causalcast.pipeline.foreign_import import import_logs
     from causalcast.pipeline.session import make_session
+    from causalcast.pipeline.span_import import import_spans
 
-    if form != JSON_LINES:
-        raise ConfigError(
-            f"{form} on Spark is not supported: import less than 256 MB of spans at a time"
-        )
     with Console(stderr=True).status(f"importing {len(logs)} log(s)"):
         spark = make_session(options.master, options.remote)
-        return import_logs(spark, logs, options.out, options.redelivery, options.whole)
+        if form == JSON_LINES:
+            return import_logs(spark, logs, options.out, options.redelivery, options.whole)
+        rules, whole = span_rules(options), bool(options.whole)
+        found = import_spans(spark, logs, form, options.out, rules, options.redelivery, whole)
+        return {**found, "rules": rules.told(whole)}

@@ -92,8 +92,7 @@ def import_logs(
 ) -> dict[str, Any]:
     """Write the run that the logs describe; how many events, nodes and groups it has, and what was
     found out about it."""
-    if out.exists() if isinstance(out, Path) else exists(spark, out):
-        raise TraceError(f"{out}: already exists; remove it or choose another --out")
+    refuse_existing(spark, out)
     lines = read_lines(spark, paths)
     try:
         rows, left_out = parse_lines(lines)
@@ -102,6 +101,12 @@ def import_logs(
         return {**found, "left_out": left_out}
     finally:
         spark.catalog.clearCache()
+
+
+def refuse_existing(spark: Any, out: Place) -> None:
+    """A run is never written over another."""
+    if out.exists() if isinstance(out, Path) else exists(spark, out):
+        raise TraceError(f"{out}: already exists; remove it or choose another --out")
 
 
 def import_parsed(

@@ -11,8 +11,8 @@ from causalcast.trace.spans.operations import OTHER, PROCESS, PUBLISH, RECEIVE, 
 from causalcast.trace.spans.rules import SpanRules
 from causalcast.trace.spans.span import SPAN_DIGITS
 
-# Equal times do not order anything, so such a row goes where it proves nothing: a publication
-# before deliveries. Only what was published while something was processed stands after that.
+# The place of a row among those with its time: only what was published while something was
+# processed is known to stand after that.
 FREE, PARENT, CHILD, DELIVERY = range(4)
 
 
@@ -36,6 +36,8 @@ class Moment:
     attempt: int = 0
     failed: bool = False
     causes: tuple[str, ...] = ()
+    handling: str = ""
+    """The consumer span that delivered it, or in which it was published."""
 
 
 def moments_of(operations: Iterable[Operation], rules: SpanRules) -> Iterator[Moment]:
@@ -71,31 +73,34 @@ class _Trace:
     def _publication(self, operation: Operation) -> Moment:
         above = self._above(operation)
         causes: list[str] = []
-        rank = FREE
+        rank, handling = FREE, ""
         if above is not None and above.role == PUBLISH:
             causes = [self._message(above)]
         elif above is not None:
             causes = self._messages(above)
             if causes and self._same_process(above, operation):
-                rank = CHILD
+                rank, handling = CHILD, above.key
                 first = self.first_answer.get(above.key, operation.start)
                 self.first_answer[above.key] = min(first, operation.start)
         return Moment(
             operation.service, operation.process, PUBLISH, operation.start, rank,
             self._message(operation), operation.name or operation.key[-SPAN_DIGITS:],
             operation.topic, key=operation.order_key, causes=tuple(causes),
+            handling=handling,
         )  # fmt: skip
 
     def _deliveries(self, operation: Operation) -> Iterator[Moment]:
-        at_ns = operation.start
+        at_ns, answered = operation.start, self.first_answer.get(operation.key)
         if self.rules.delivered == "end":
-            at_ns = min(operation.end, self.first_answer.get(operation.key, operation.end))
-        rank = PARENT if self.first_answer.get(operation.key) == at_ns else DELIVERY
+            at_ns = operation.end
+            if answered is not None and answered <= at_ns:
+                at_ns = max(operation.start, answered - 1)  # the last moment before the answer
+        rank = PARENT if answered == at_ns else DELIVERY
         for message in self._messages(operation) or [""]:
             yield Moment(
                 operation.service, operation.process, operation.role, at_ns, rank, message,
                 topic=operation.topic, share=operation.share, attempt=operation.attempt,
-                failed=operation.failed,
+                failed=operation.failed, handling=operation.key,
             )  # fmt: skip
 
     def _same_process(self, one: Operation, other: Operation) -> bool:

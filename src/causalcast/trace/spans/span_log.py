@@ -47,7 +47,9 @@ class SpanCounts:
         if self.retries:
             said.append(f"{self.retries:,} deliveries are further attempts")
         if self.equal_times:
-            said.append(f"{self.equal_times:,} moments have the time of another of their process")
+            said.append(
+                f"{self.equal_times:,} moments have the time of the one before and are not ordered"
+            )
         if self.unnamed:
             said.append(
                 f"{self.unnamed:,} consumer spans left out: neither a link nor a parent names their"
@@ -65,7 +67,6 @@ def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record],
     names = process_names({(moment.service, moment.process) for moment in moments})
     counts.processes = len(names)
     topics = {moment.message: moment.topic for moment in moments if moment.role == PUBLISH}
-    published_at = {moment.message: moment.at_ns for moment in moments if moment.role == PUBLISH}
     number_attempts(moments, rules, counts)
     logs: dict[str, list[Moment]] = defaultdict(list)
     for moment in moments:
@@ -73,9 +74,10 @@ def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record],
         logs[names[moment.service, moment.process]].append(moment)
     records: list[Record] = []
     for name in sorted(logs):
-        log = sorted(logs[name], key=lambda moment: place_of(moment, published_at))
-        counts.equal_times += _equal_times(log)
-        records += _records_of(name, log, rules)
+        log = sorted(logs[name], key=lambda m: (m.at_ns, m.rank, m.handling, m.message))
+        tied = ties_of(log)
+        counts.equal_times += sum(tied)
+        records += _records_of(name, log, tied, rules)
     _count(moments, counts)
     return records, counts
 
@@ -89,12 +91,6 @@ def process_names(processes: Iterable[Process]) -> dict[Process, str]:
         (service, process): process if len(by_name[process]) == 1 else f"{service}/{process}"
         for service, process in processes
     }
-
-
-def place_of(moment: Moment, published_at: dict[str, int]) -> tuple[int, int, int]:
-    """Where a moment stands in its process; deliveries at one time as they were published."""
-    delivered = moment.role != PUBLISH
-    return moment.at_ns, moment.rank, published_at.get(moment.message, 0) if delivered else 0
 
 
 def number_attempts(moments: Iterable[Moment], rules: SpanRules, counts: SpanCounts) -> None:
@@ -133,14 +129,25 @@ def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCoun
     ]
 
 
-def _equal_times(log: list[Moment]) -> int:
-    """How many moments only their time would order: not a delivery and what it was answered by."""
-    together = itertools.groupby(log, key=lambda moment: moment.at_ns)
-    ranks = [[moment.rank for moment in group] for _, group in together]
-    return sum(len(group) for group in ranks if len(group) > 1 and group != [PARENT, CHILD])
+def ties_of(log: list[Moment]) -> list[bool]:
+    """Of each moment of a sorted log: whether it is not ordered with the one before it.
+
+    Those with one time are not, except what was published while something was processed.
+    """
+    tied: list[bool] = []
+    for _, group in itertools.groupby(log, key=lambda moment: moment.at_ns):
+        together = list(group)
+        ranks = [moment.rank for moment in together]
+        of_one = len({moment.handling for moment in together}) == 1
+        answers = of_one and set(ranks) == {PARENT, CHILD}
+        tied.append(False)
+        tied += [not answers or one == other for one, other in itertools.pairwise(ranks)]
+    return tied
 
 
-def _records_of(name: str, log: list[Moment], rules: SpanRules) -> Iterator[Record]:
+def _records_of(
+    name: str, log: list[Moment], tied: list[bool], rules: SpanRules
+) -> Iterator[Record]:
     where = f"process {name}"
     topics = rules.subscriptions.get(name, [])
     at_us = log[0].at_ns // 1000
@@ -148,7 +155,10 @@ def _records_of(name: str, log: list[Moment], rules: SpanRules) -> Iterator[Reco
         join = {"node": name, "pos": pos, "at_us": at_us, "kind": "join", "group": topic}
         yield Record(where, join)
     for pos, moment in enumerate(log):
-        yield Record(f"{where}, message {moment.name or moment.message}", _raw(name, pos, moment))
+        raw = _raw(name, pos, moment)
+        if tied[pos]:
+            raw["tied"] = True
+        yield Record(f"{where}, message {moment.name or moment.message}", raw)
 
 
 def _raw(name: str, pos: int, moment: Moment) -> dict[str, Any]:

@@ -25,6 +25,7 @@ def story(*spans: Made, **decided: Any) -> list[str]:
     for raw in read(*spans, **decided)[0]:
         words = [raw["node"], raw["kind"], raw.get("message", raw.get("group"))[-2:].lstrip("0")]
         words += [f"{key}={raw[key]}" for key in ("share", "attempt", "key") if key in raw]
+        words += ["tied"] * raw.get("tied", False)
         words += [f"after {cause[-2:].lstrip('0')}" for cause in raw.get("causes", [])]
         told.append(" ".join(words))
     return told
@@ -82,19 +83,28 @@ def test_an_answer_of_another_process_moves_nothing() -> None:
     assert story(*spans)[1:3] == ["p1 publish 5", "p1 deliver 1"]
 
 
-def test_equal_times_prove_nothing() -> None:
-    """A publication at the time of a delivery does not follow it, unless it is its child."""
+def test_equal_times_order_nothing() -> None:
+    """Unless one of them was published while the other was processed."""
     spans = (sent("p0", 1, 0), handled("p1", 2, 20, 50, 1, trace=2), sent("p1", 3, 50, trace=3))
-    assert story(*spans)[1:] == ["p1 publish 3", "p1 deliver 1"]
-    assert read(*spans)[1].equal_times == 2
-    child = sent("p1", 3, 50, trace=2, parent=2)
-    assert story(spans[0], spans[1], child)[1:] == ["p1 deliver 1", "p1 publish 3 after 1"]
-    assert read(spans[0], spans[1], child)[1].equal_times == 0
+    assert story(*spans)[1:] == ["p1 publish 3", "p1 deliver 1 tied"]
+    assert read(*spans)[1].equal_times == 1
+    begun_at_once = handled("p1", 2, 50, 90, 1, trace=2)
+    children = [sent("p1", n, 50, trace=2, parent=2) for n in (3, 4)]
+    assert story(spans[0], begun_at_once, *children)[1:] == [
+        "p1 deliver 1", "p1 publish 3 after 1", "p1 publish 4 tied after 1"
+    ]  # fmt: skip
+    stranger = sent("p1", 5, 50, trace=7)
+    told = story(spans[0], begun_at_once, children[0], stranger)[1:]
+    assert sum("tied" in row for row in told) == 2
 
 
-def test_deliveries_at_one_time_come_as_they_were_published() -> None:
+def test_a_batch_has_one_time() -> None:
     spans = (sent("p0", 2, 5), sent("p0", 1, 9), handled("p1", 3, 20, 50, 1, 2, trace=2))
-    assert story(*spans)[2:] == ["p1 deliver 2", "p1 deliver 1"]
+    assert story(*spans)[2:] == ["p1 deliver 1", "p1 deliver 2 tied"]
+    answer = sent("p1", 4, 20, trace=2, parent=3)
+    assert story(*spans, answer)[2:] == [
+        "p1 deliver 1", "p1 deliver 2 tied", "p1 publish 4 after 1 after 2"
+    ]  # fmt: skip
 
 
 def test_nanoseconds_count() -> None:
@@ -105,7 +115,7 @@ def test_nanoseconds_count() -> None:
 
 def test_a_batch_is_one_delivery_per_link() -> None:
     spans = (sent("p0", 1, 0), sent("p0", 2, 1), handled("p1", 3, 20, 50, 1, 2, 2, trace=2))
-    assert story(*spans)[2:] == ["p1 deliver 1", "p1 deliver 2"]
+    assert story(*spans)[2:] == ["p1 deliver 1", "p1 deliver 2 tied"]
 
 
 def test_which_of_a_batch_is_not_told_by_a_span_inside() -> None:

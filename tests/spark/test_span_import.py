@@ -1,0 +1,122 @@
+"""Spans on Spark give the run that they give in one process."""
+
+import gzip
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from causalcast.errors import TraceError
+from causalcast.pipeline.span_import import import_spans
+from causalcast.trace.foreign_log import import_records
+from causalcast.trace.log_files import LogFiles, files_at
+from causalcast.trace.run_folder import read_run
+from causalcast.trace.spans.rules import SpanRules
+from causalcast.trace.spans.span_files import form_of, spans_of
+from causalcast.trace.spans.span_log import span_records
+
+ROLES = ("send", "create", "process", "process", "receive", "settle", "")
+
+
+def random_spans(random: Random, count: int) -> list[dict[str, Any]]:
+    """Anything that spans may be: batches, retries, ties, spans between, missing parents."""
+    spans: list[dict[str, Any]] = []
+    for number in range(1, count + 1):
+        role = random.choice(ROLES)
+        parent = random.choice(spans) if spans and random.random() < 0.5 else None
+        start = random.randrange(1, 60) * random.choice((1, 1000))
+        attributes = {"messaging.operation.type": role, "messaging.destination.name":
+                      random.choice("ab"), "shared": random.choice("kl")}  # fmt: skip
+        process = random.choice(("p0", "p1", "p2"))
+        if process == "p2":  # all of it shares
+            attributes["messaging.consumer.group.name"] = "workers"
+        if random.random() < 0.3:
+            attributes["messaging.message.id"] = f"m{number % 7}"
+        links = random.sample(spans, min(len(spans), random.randrange(3)))
+        spans.append({
+            "process": process,
+            "traceId": parent["traceId"] if parent else f"{number:032x}",
+            "spanId": f"{number:016x}",
+            "parentSpanId": parent["spanId"] if parent else random.choice(("", "00000000000000ff")),
+            "kind": {"send": 4, "create": 4, "process": 5, "receive": 5}.get(role, 1),
+            "startTimeUnixNano": str(start),
+            "endTimeUnixNano": str(start + random.randrange(9)),
+            "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in attributes.items()],
+            "links": [{key: to[key] for key in ("traceId", "spanId")} for to in links],
+            "status": {"code": random.choice((0, 0, 2))},
+        })  # fmt: skip
+    return spans
+
+
+def write(spans: list[dict[str, Any]], folder: Path) -> None:
+    """A file per process, one of them packed."""
+    folder.mkdir()
+    for process in ("p0", "p1", "p2"):
+        lines = [
+            json.dumps({"resourceSpans": [{
+                "resource": {"attributes": [
+                    {"key": "service.instance.id", "value": {"stringValue": process}},
+                    {"key": "service.name", "value": {"stringValue": "shop"}}]},
+                "scopeSpans": [{"spans": [span]}],
+            }]})
+            for span in spans if span["process"] == process
+        ]  # fmt: skip
+        text = "".join(line + "\n" for line in lines).encode()
+        (folder / f"{process}.jsonl").write_bytes(gzip.compress(text) if process == "p1" else text)
+
+
+def same_run(spark: Any, spans: Path, out: Path, rules: SpanRules) -> None:
+    paths = files_at(spans)
+    found = import_spans(spark, paths, form_of(paths[0]), out, rules, None, False)
+    files = LogFiles(paths)
+    records, counts = span_records(spans_of(files, form_of(paths[0]), rules.wanted), rules)
+    expected = import_records(records, files.title, whole=False)
+    assert found["spans"][-2:] == counts.told()[-2:]
+    there = read_run(out)
+    assert there.header == expected.header
+    for name in ("nodes", "groups"):
+        ones = [sorted(getattr(run, name)["name"].to_pylist()) for run in (there, expected)]
+        assert ones[0] == ones[1]
+    assert named(there) == named(expected)
+
+
+def named(run: Any) -> list[dict[str, Any]]:
+    """Events with the names of everything: numbers may differ."""
+    nodes = dict(zip(run.nodes["node"].to_pylist(), run.nodes["name"].to_pylist(), strict=True))
+    groups = dict(zip(run.groups["group"].to_pylist(), run.groups["name"].to_pylist(), strict=True))
+    rows = []
+    for row in run.events.to_pylist():
+        kept = {key: row.get(key) for key in ("pos", "at_us", "kind", "note", "key", "attempt",
+                                              "tied")}  # fmt: skip
+        rows.append(kept | {"node": nodes[row["node"]], "group": groups.get(row["group"]),
+                            "causes": len(row.get("causes") or ())})  # fmt: skip
+    return sorted(rows, key=lambda row: (row["node"], row["pos"]))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("seed", "rules"),
+    [
+        (1, SpanRules()),
+        (3, SpanRules(process=("service.instance.id", "shared"), delivered="start",
+                      retries="all", key="shared", subscriptions={"p0:k": ["a"]})),
+    ],
+)  # fmt: skip
+def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int, rules: SpanRules) -> None:
+    write(random_spans(Random(seed), 120), tmp_path / "spans")
+    same_run(spark, tmp_path / "spans", tmp_path / "run", rules)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_is_wrong_is_said_in_a_sentence(spark: Any, tmp_path: Path) -> None:
+    write(random_spans(Random(4), 30), tmp_path / "spans")
+    path = tmp_path / "spans" / "p0.jsonl"
+    path.write_text(path.read_text().replace("service.instance.id", "something"))
+    paths = files_at(tmp_path / "spans")
+    with pytest.raises(TraceError, match="set OTEL_RESOURCE_ATTRIBUTES"):
+        import_spans(spark, paths, "otlp", tmp_path / "run", SpanRules(), None, None)
+    assert not (tmp_path / "run").exists()

@@ -15,8 +15,10 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Message, Publication
 from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
+from causalcast.parts.addressed.addressed_multicast import Entrusted
 from causalcast.parts.addressed.member_lists import Joined
 from causalcast.parts.broadcast.stamped_broadcast import Stamped
+from causalcast.protocols.locamu.messages import Admission, Subscription
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links.greeting import read_greeting
 from causalcast.runtime.security.signatures import SIGNATURE_BYTES, Signatures
@@ -145,9 +147,22 @@ def test_numbers_that_went_to_other_groups_cut_no_link(tmp_path: Path, protocol:
     asyncio.run(story())
 
 
-def test_a_member_without_the_right_is_not_taken_in(tmp_path: Path) -> None:
-    """Where publications go to members alone, somebody who claims to be one is refused."""
-    town = Neighbourhood(tmp_path, 3, "causal_barriers", groups=GROUPS, more=RIGHTS, tls=True)
+@pytest.mark.parametrize(
+    ("protocol", "claim"),
+    [
+        ("causal_barriers", Joined(THEIRS, 1)),
+        ("cbcast", Entrusted(NodeId(3), Joined(THEIRS, 1))),
+        ("locamu", Subscription(THEIRS, NodeId(3), b"")),
+        ("locamu", Admission(THEIRS, NodeId(3), 1, b"")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_member_without_the_right_is_not_taken_in(
+    tmp_path: Path, protocol: str, claim: Message
+) -> None:
+    """Messages declare whom they make a member, whatever the protocol; who may not is refused."""
+    overlay = 'kind = "star"' if protocol == "locamu" else 'kind = "full_mesh"'
+    town = Neighbourhood(tmp_path, 3, protocol, overlay, groups=GROUPS, more=RIGHTS, tls=True)
 
     async def story() -> None:
         one = town.node(1)
@@ -155,7 +170,7 @@ def test_a_member_without_the_right_is_not_taken_in(tmp_path: Path) -> None:
         try:
             async with Liar(town, one) as liar:
                 await until(lambda: 3 in links(one))
-                liar.say(Joined(THEIRS, 1))
+                liar.say(claim)
                 await until(lambda: one.status()["trouble"].get("rejected_without_right", 0) == 1)
                 assert links(one) == []
         finally:

@@ -17,7 +17,7 @@ from causalcast.core.ids import (
     number_of,
     origin_of,
 )
-from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.message import Membership, Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import (
     CAUSAL_WHEN_ALL_ARE_BACK,
@@ -47,6 +47,7 @@ __all__ = [
     "GroupId",
     "Groups",
     "LinkId",
+    "Membership",
     "Message",
     "MessageId",
     "Misfit",

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, final, get_args, get_origin
 
 from mypy_extensions import mypyc_attr
 
-from causalcast.core.ids import GroupId, MessageId
+from causalcast.core.ids import GroupId, MessageId, NodeId
 
 # Messages that travel as one: what a frame unfolds to is bounded, and so is the frame.
 LONGEST_RUN: Final = 64
@@ -29,6 +29,9 @@ class Wire:
         self.fields = fields
 
 
+Membership = tuple[NodeId, GroupId]
+
+
 @mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class Message:
     """Anything that is sent to a peer or persisted. Subclasses set `wire`."""
@@ -36,6 +39,20 @@ class Message:
     __slots__ = ()
 
     wire: ClassVar[Wire]
+
+    def joins(self, sender: NodeId) -> "list[Membership]":
+        """Who becomes a member of which group by this message, which `sender` sent.
+
+        Rights are checked by what a message declares here, before a protocol sees it.
+        """
+        found: list[Membership] = []
+        for name, kind in type(self).wire.fields.items():
+            if kind is Message:
+                found += getattr(self, name).joins(sender)
+            elif get_origin(kind) is list and get_args(kind)[0] is Message:
+                for inner in getattr(self, name):
+                    found += inner.joins(sender)
+        return found
 
     def __repr__(self) -> str:
         """Type and fields, for transcripts and failed assertions."""
@@ -99,6 +116,9 @@ class Envelope(Message):
     def carried(self) -> list[Publication]:
         """The publications inside, as applications know them."""
         raise AssertionError("an envelope must say what is inside")
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        return []  # groups of an inner protocol mean nothing outside
 
 
 def publications_in(message: Message) -> list[Publication]:

@@ -21,7 +21,7 @@ from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import NO_MESSAGE, GroupId, LinkId, MessageId, NodeId
-from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.message import Membership, Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option, Setup
 from causalcast.parts import safe_keeping
@@ -62,6 +62,9 @@ class Entrusted(Message):
     def __init__(self, origin: NodeId, message: Message) -> None:
         self.origin = origin
         self.message = message
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        return self.message.joins(self.origin)  # whoever brings it
 
 
 class Waiting(Message):

@@ -17,7 +17,7 @@ from typing import final
 
 from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, NodeId
-from causalcast.core.message import Message, Wire
+from causalcast.core.message import Membership, Message, Wire
 
 
 class Joined(Message):
@@ -28,6 +28,9 @@ class Joined(Message):
     def __init__(self, group: GroupId, time: int) -> None:
         self.group = group
         self.time = time
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        return [(sender, self.group)]
 
 
 class Left(Message):

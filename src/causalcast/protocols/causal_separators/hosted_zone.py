@@ -22,7 +22,14 @@ from causalcast.core.effects import (
     StartTimer,
 )
 from causalcast.core.ids import NO_MESSAGE, GroupId, LinkId, MessageId, NodeId, message_id
-from causalcast.core.message import Envelope, Message, Publication, Wire, publications_in
+from causalcast.core.message import (
+    Envelope,
+    Membership,
+    Message,
+    Publication,
+    Wire,
+    publications_in,
+)
 from causalcast.core.outbox import Outbox
 from causalcast.protocols.causal_separators.zone_unit import Unit, unpacked
 
@@ -42,6 +49,10 @@ class InZone(Envelope):
     def carried(self) -> list[Publication]:
         found = [_unit_in(inner) for inner in publications_in(self.message)]
         return [unit.publication for unit in found if unit is not None and unit.is_publication()]
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        found = [_unit_in(inner) for inner in publications_in(self.message)]
+        return [join for unit in found if unit is not None for join in unit.joins()]
 
 
 @final

@@ -25,7 +25,7 @@ knows which of the times that the joint was open a unit belongs to, and drops wh
 from typing import Final, final
 
 from causalcast.core.ids import NodeId
-from causalcast.core.message import Envelope, Message, Publication, Wire
+from causalcast.core.message import Envelope, Membership, Message, Publication, Wire
 from causalcast.parts.vector_clock import VectorClock, covers, merge
 from causalcast.protocols.causal_separators.zone_map import Joint
 from causalcast.protocols.causal_separators.zone_unit import Unit, unpacked
@@ -49,11 +49,18 @@ class Crossing(Envelope):
         self.unit = unit
 
     def carried(self) -> list[Publication]:
+        unit = self._unpacked()
+        return [unit.publication] if unit is not None and unit.is_publication() else []
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        unit = self._unpacked()
+        return [] if unit is None else unit.joins()
+
+    def _unpacked(self) -> Unit | None:
         try:
-            unit = unpacked(self.unit)
+            return unpacked(self.unit)
         except (IndexError, ValueError):
-            return []
-        return [unit.publication] if unit.is_publication() else []
+            return None
 
 
 @final

@@ -7,7 +7,7 @@ zone it is the body of a publication of the zone's own protocol, whose ids mean 
 from typing import Final, final
 
 from causalcast.core.ids import NODE_LIMIT, GroupId, MessageId, NodeId, message_id
-from causalcast.core.message import Publication
+from causalcast.core.message import Membership, Publication
 
 NOWHERE: Final = -1
 LOCAL: Final = 1  # a bit of the first number; the others are the kind
@@ -60,6 +60,10 @@ class Unit:
     def is_publication(self) -> bool:
         """Whether it is for applications."""
         return self.kind == PUBLICATION
+
+    def joins(self) -> list[Membership]:
+        """Who becomes a member of which group by it."""
+        return [(self.origin, self.publication.group)] if self.kind == JOINED else []
 
 
 def unpacked(data: bytes) -> Unit:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from causalcast.core.ids import GroupId, MessageId, NodeId
-from causalcast.core.message import Message, Publication, Wire
+from causalcast.core.message import Membership, Message, Publication, Wire
 from causalcast.parts.tree.safe_path import Numbers
 
 # Between nodes
@@ -31,6 +31,9 @@ class Subscription(Message):
         self.joiner = joiner
         self.header = header
 
+    def joins(self, sender: NodeId) -> list[Membership]:
+        return [(self.joiner, self.group)]
+
 
 class Admission(Message):
     """The same for news that `joiner` is a member: lead messages of this epoch and later to it."""
@@ -42,6 +45,9 @@ class Admission(Message):
         self.joiner = joiner
         self.epoch = epoch
         self.header = header
+
+    def joins(self, sender: NodeId) -> list[Membership]:
+        return [(self.joiner, self.group)]
 
 
 class Ack(Message):

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from causalcast.core.groups import Groups
-from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, GroupId, NodeId
-from causalcast.core.message import Envelope, Message, Publication
+from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, NodeId
+from causalcast.core.message import Message, Publication
 from causalcast.errors import Rejected, WireError
-from causalcast.parts.addressed.addressed_multicast import Entrusted
-from causalcast.parts.addressed.member_lists import Joined
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 
@@ -81,18 +79,10 @@ class Admission:
             self._greatest[origin] = last.id & NUMBER_MASK
 
     def check_members(self, sender: NodeId, message: Message) -> None:
-        """Raise Rejected for a membership that its sender has no right to."""
-        if isinstance(message, Envelope):
-            return  # groups inside a hosted protocol are its own
-        if isinstance(message, Entrusted):
-            sender = message.origin  # whoever brings it
-        if isinstance(message, Joined):
-            group: GroupId = message.group
-            if not self._rights.may_subscribe(sender, group):
-                raise Rejected("without_right", f"node {sender} may not be in group {group}")
-        for name, kind in type(message).wire.fields.items():
-            if kind is Message:
-                self.check_members(sender, getattr(message, name))
+        """Raise Rejected for a membership that somebody has no right to."""
+        for node, group in message.joins(sender):
+            if not self._rights.may_subscribe(node, group):
+                raise Rejected("without_right", f"node {node} may not be in group {group}")
 
     def _check_new(self, origin: NodeId, number: int) -> None:
         if origin == self._me:

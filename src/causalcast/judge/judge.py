@@ -214,12 +214,17 @@ class NodeJudge:
         self._check_order("causal_order", pos, effect, missing)
         same_origin = 0
         for cause in self.facts.in_bits(missing):
-            if cause.origin == effect.origin:
+            if cause.origin == effect.origin and self._is_earlier(cause, effect):
                 same_origin |= cause.bit
         self._check_order("fifo_order", pos, effect, same_origin)
         if REPLY_ORDER in self.orders:
             missing = self._missing(self.orders[REPLY_ORDER], pos, effect)
             self._check_order(REPLY_ORDER, pos, effect, missing)
+
+    def _is_earlier(self, cause: Publication, effect: Publication) -> bool:
+        """Whether their publisher published `cause` first."""
+        log = self.facts.logs[cause.origin]
+        return log[cause.pos].instant < log[effect.pos].instant
 
     def _missing(self, order: HappensBefore, pos: int, effect: Publication) -> int:
         has = self.has_by[self.log[pos].instant]

@@ -167,7 +167,7 @@ def _between_senders(between: Counter[Pattern], names: Names, queues: bool) -> l
     """A slow route, if one stands out; else the queues, if those explain it."""
     total = between.total()
     routes = _routes(between, names)
-    fair = 1 / max(1, len({p.node for p in between}) * (len({p.node for p in between}) - 1))
+    fair = 1 / max(1, len(names.nodes) * (len(names.nodes) - 1))
     slow = [r for r in routes if r.count >= max(STANDS_OUT, 1.5 * fair) * total]
     if slow and len(names.nodes) > 2:
         return [

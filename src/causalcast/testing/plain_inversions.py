@@ -18,21 +18,23 @@ class PlainLog:
     def __init__(self, lines: list[JsonLine], redelivery: str) -> None:
         self.may_repeat = redelivery != "none"
         self.logs: dict[str, list[JsonLine]] = defaultdict(list)
-        for line in sorted(lines, key=lambda line: line["pos"]):
+        for line in sorted(lines, key=_instant):
             self.logs[line["node"]].append(line)
         self.publications = {line["message"]: line for line in lines if line["kind"] == "publish"}
         self.direct: dict[str, set[str]] = {}
         self.declared: dict[str, set[str]] = {}
         for log in self.logs.values():
-            seen: set[str] = set()
             for line in log:
                 if line["kind"] == "publish":
                     name = line["message"]
                     causes = set(line.get("causes", ())) & set(self.publications)
+                    seen = {
+                        row["message"]
+                        for row in log
+                        if _instant(row) < _instant(line) and row["kind"] in ("publish", "deliver")
+                    }
                     self.declared[name] = causes - {name}
-                    self.direct[name] = (seen | causes) - {name}
-                if line["kind"] in ("publish", "deliver"):
-                    seen |= {line["message"]} & set(self.publications)
+                    self.direct[name] = (seen & set(self.publications) | causes) - {name}
 
     def inversions(self, whole: bool, declared: bool = False, fifo: bool = False) -> Inversions:
         """What surely came too early: m before z, which it follows."""
@@ -45,7 +47,7 @@ class PlainLog:
                 if line["kind"] in ("publish", "deliver"):
                     first.setdefault(line["message"], row)
             delivered: set[str] = set()
-            for row, line in enumerate(log):
+            for line in log:
                 message = str(line.get("message"))
                 if line["kind"] != "deliver" or message in delivered:
                     continue
@@ -57,10 +59,11 @@ class PlainLog:
                 late = {
                     cause
                     for cause in past[message] - cyclic
-                    if first.get(cause, -1) > row
+                    if cause in first
+                    and _instant(log[first[cause]]) > _instant(line)
                     and self._is_first(log[first[cause]], whole)
                     and (declared or self._ordered(message, cause))
-                    and (not fifo or self._origin(cause) == self._origin(message))
+                    and (not fifo or self._is_earlier(cause, message))
                 }
                 if late:
                     found[process, message] = late
@@ -75,8 +78,15 @@ class PlainLog:
         keys = {self.publications[name].get("key") for name in (one, other)}
         return len(keys) == 1 or None in keys
 
-    def _origin(self, message: str) -> Any:
-        return self.publications[message]["node"]
+    def _is_earlier(self, cause: str, message: str) -> bool:
+        """Whether the same process published `cause` before."""
+        one, other = self.publications[cause], self.publications[message]
+        return bool(one["node"] == other["node"] and _instant(one) < _instant(other))
+
+
+def _instant(line: JsonLine) -> int:
+    """Lines of one node and one instant are not ordered."""
+    return int(line["pos"] if "pos" in line else line["at_us"])
 
 
 def _closed(direct: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from causalcast.cli.places import place, remote_ones
 from causalcast.cli.spark_options import add_spark_options
+from causalcast.cli.watch_lines import watch_lines
 from causalcast.errors import ConfigError, MissingDependency, TraceError
 from causalcast.trace.node_log import SUFFIX
 
@@ -27,6 +28,7 @@ examples:
   causalcast watch demo-run                  the logs of real nodes under this folder
   causalcast watch runs/7                    a run whose event files are being written
   causalcast watch runs                      every run in a folder, also those that begin later
+  causalcast watch logs                      JSON lines (*.jsonl) that another system writes
   causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds, and
                                              give the verdict that `verify` gives
 
@@ -71,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(NO_REMOTE)
     for elsewhere in remote_ones(options.folders):
         raise ConfigError(f"{elsewhere}: {NOT_HERE}")
+    if _holds_lines(options.folders):
+        return watch_lines(options.folders, options.until_idle, options.json)
     from causalcast.pipeline.live_watch import Watch, start
     from causalcast.pipeline.session import make_session
 
@@ -106,6 +110,9 @@ def run(options: argparse.Namespace) -> int:
         query.stop()
     if not interrupted:
         watch.finish()
+        if next(watch.every_run(), None) is None:
+            names = ", ".join(map(str, options.folders))
+            raise TraceError(f"{names}: nothing came: no run, no node log, no JSON lines (*.jsonl)")
     teller.tell_how_it_goes(watch, last=True)
     if interrupted:
         return 1 if teller.violations else 0
@@ -127,6 +134,19 @@ def _tell_verdicts(spark: Any, watch: "Watch", teller: "_Teller") -> int:
     for one in found:
         teller.tell_verdict(one)
     return 1 if teller.violations or any(one.verdict == VIOLATED for one in found) else 0
+
+
+def _holds_lines(folders: list[Path]) -> bool:
+    """Whether folders hold lines of another system, and neither runs nor node logs."""
+    from causalcast.pipeline.live_table import json_lines_in
+
+    for folder in folders:
+        if not folder.is_dir():
+            raise TraceError(f"{folder}: no such folder")
+    found = [bool(json_lines_in(folder)) for folder in folders]
+    if any(found) and not all(found):
+        raise ConfigError("JSON lines and runs cannot be watched together")
+    return all(found)
 
 
 def _stop_signals() -> threading.Event:

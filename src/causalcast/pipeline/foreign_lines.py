@@ -39,7 +39,9 @@ def parse_lines(lines: Any) -> tuple[Any, list[str]]:
     parsed = (
         lines.where(F.trim("text") != "")
         .withColumn("event", F.from_json("text", LINE, options))
-        .select("text", "order", "torn", "event.*")
+        .withColumn("node_is_text", F.col("text").rlike(r'"node"\s*:\s*"'))
+        .withColumn("group_is_text", ~F.col("text").rlike(r'"group"\s*:\s*\d'))
+        .select("order", "torn", "node_is_text", "group_is_text", "event.*")
     )
     wrong = parsed.withColumn("complaint", _complaint()).where("complaint is not null or torn")
     found = wrong.select("order", "torn", "complaint").orderBy("torn", "order").limit(TOLD)
@@ -48,23 +50,47 @@ def parse_lines(lines: Any) -> tuple[Any, list[str]]:
         if not row["torn"]:
             raise line_error(lines, row["order"], row["complaint"])
         left_out.append(f"{_name(row['order'])}: the last line is torn: no JSON, and no end")
+    return _typed(parsed.where("not torn").drop("torn")), left_out
+
+
+def parse_table(frame: Any, name: str) -> Any:
+    """The same of a table that has some of the columns of a line; `name` is what it is called."""
+    types = {field.split()[0]: " ".join(field.split()[1:]) for field in LINE.split(", ")}
+    there = dict(frame.dtypes)
+    columns = [
+        F.col(key).cast(kind).alias(key) if key in there else F.lit(None).cast(kind).alias(key)
+        for key, kind in types.items()
+    ]
+    place = F.struct(
+        F.lit(name).alias("path"), F.lit(0).cast("long").alias("block"),
+        F.monotonically_increasing_id().alias("line"),
+    )  # fmt: skip
+    parsed = frame.select(
+        place.alias("order"),
+        F.lit(there.get("node") == "string").alias("node_is_text"),
+        F.lit(there.get("group", "string") == "string").alias("group_is_text"),
+        *columns,
+    ).cache()
+    wrong = parsed.withColumn("complaint", _complaint()).where("complaint is not null")
+    for row in wrong.limit(1).collect():
+        raise line_error(None, row["order"], row["complaint"])
+    return _typed(parsed)
+
+
+def _typed(parsed: Any) -> Any:
+    """Checked rows with a group where one is meant, and times in one unit."""
     has_group = F.col("kind").isin("publish", "deliver", "join")
     in_us = F.floor(F.col("at_ns") / 1000)
     at_us = F.coalesce(in_us, "at_us", F.round(F.col("time") * 1e6), "pos").cast("long")
     micros, seconds = F.floor("at_us").cast("long") * 1000, F.round(F.col("time") * 1e9)
-    instant = F.coalesce("at_ns", micros, seconds.cast("long"))
-    rows = (
-        parsed.where("not torn")
-        .withColumn("group", F.when(has_group, F.coalesce("group", F.lit(ONLY_GROUP)))
+    return (
+        parsed.withColumn("group", F.when(has_group, F.coalesce("group", F.lit(ONLY_GROUP)))
                           .otherwise(F.col("group")))
-        .withColumn("instant", instant)
+        .withColumn("instant", F.coalesce("at_ns", micros, seconds.cast("long")))
         .withColumn("is_timed", F.col("instant").isNotNull())
         .withColumn("at_us", at_us)
-        .withColumn("node_is_text", F.col("text").rlike(r'"node"\s*:\s*"'))
-        .withColumn("group_is_text", ~F.col("text").rlike(r'"group"\s*:\s*\d'))
-        .drop("text", "torn", "broken", "time", "at_ns")
+        .drop("broken", "time", "at_ns")
     )  # fmt: skip
-    return rows, left_out
 
 
 def _complaint() -> Any:
@@ -98,6 +124,8 @@ def _complaint() -> Any:
 
 def line_error(lines: Any, order: Any, what: str) -> TraceError:
     """A complaint about the line at `order`; lines are counted only now that one is wrong."""
+    if lines is None:  # rows of a table have no numbers
+        return TraceError(f"{_name(order)}: {what}")
     here = F.col("order")
     before = lines.where(
         (here["path"] == order["path"])

@@ -18,11 +18,14 @@ import pyarrow.parquet as pq
 from causalcast.errors import TraceError
 from causalcast.pipeline.checks.finding import Finding
 from causalcast.pipeline.live_check import LiveCheck
+from causalcast.pipeline.live_foreign import FACTS, LiveForeignCheck
 from causalcast.pipeline.live_state import LiveState
 from causalcast.pipeline.tables import EVENT_COLUMNS
 from causalcast.trace.run_folder import read_header
+from causalcast.trace.schema import FOREIGN_VERSION
 
 COLUMNS = ("node", "pos", "kind", "message", "group")
+ALL_COLUMNS = f"{EVENT_COLUMNS}, key string, causes array<long>, attempt int, tied boolean"
 RUNS_AT_HAND = 100  # at rest and in memory all the same, so that they need not be read again
 OVERDUE_SECONDS = 10.0
 
@@ -112,7 +115,7 @@ class Watch:
     def _check_of(self, run: str) -> LiveCheck:
         check = self.runs.pop(run, None) or self.state.load(run)
         if check is None:
-            check = LiveCheck({}, read_header(Path(run)).redelivery == "after_recover")
+            check = _new_check(Path(run))
         self.runs[run] = check  # the last one in the order of use
         return check
 
@@ -123,10 +126,24 @@ class Watch:
                 del self.runs[run]
 
 
+def _new_check(run: Path) -> Any:
+    header = read_header(run)
+    if header.schema == FOREIGN_VERSION:
+        return LiveForeignCheck(header.redelivery, header.whole, _shares(run))
+    return LiveCheck({}, header.redelivery == "after_recover")
+
+
+def _shares(run: Path) -> set[tuple[int, int]]:
+    """(group, node) of those who share."""
+    members = pq.read_table(run / "members.parquet").to_pylist()
+    return {(row["group"], row["node"]) for row in members if row.get("share") is not None}
+
+
 def _take_rows(run: str, check: LiveCheck, rows: Any) -> list[Finding]:
     check.learn_members(founders_of(Path(run)))
     by_node: dict[int, list[Any]] = {}
-    for node, *row in zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True):
+    columns = (*COLUMNS, *FACTS) if isinstance(check, LiveForeignCheck) else COLUMNS
+    for node, *row in zip(*(rows[name].to_pylist() for name in columns), strict=True):
         by_node.setdefault(node, []).append(tuple(row))
     for node, of_node in by_node.items():
         check.feed(node, of_node)
@@ -158,7 +175,7 @@ def start(spark: Any, patterns: Sequence[str], watch: Watch, checkpoint: Path) -
     path = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     run = F.regexp_extract(path, "^(.*)/events/[^/]+$", 1).alias("run")
     streams = [
-        spark.readStream.schema(EVENT_COLUMNS).parquet(pattern).select(run, *COLUMNS)
+        spark.readStream.schema(ALL_COLUMNS).parquet(pattern).select(run, *COLUMNS, *FACTS)
         for pattern in patterns
     ]
     events = streams[0]

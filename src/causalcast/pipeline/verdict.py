@@ -72,6 +72,12 @@ class Verdict:
     fault: LogFault | None = None
     silent: list[str] = field(default_factory=list)
     """Members of a partial log without a single row."""
+    seconds: float = 0.0
+    """How long the check took, where that was measured."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a dict, as `verify --json` prints it."""
+        return to_json([self], self.seconds)
 
     @property
     def is_fine(self) -> bool:

@@ -106,7 +106,7 @@ def test_an_inversion_whose_later_row_may_repeat_is_unknown() -> None:
 def test_two_verdicts_where_causes_are_declared() -> None:
     answers = log(*INVERSION, publish_m={"causes": ["z"]})
     assert broken(answers) == ["causal_order", "reply_order"]
-    other = log(*INVERSION, "a publish q", publish_m={"causes": ["q"]})
+    other = log("d publish q", "c deliver q", *INVERSION, publish_m={"causes": ["q"]})
     assert broken(other) == ["causal_order"], "nobody answered z, but m was seen after it"
 
 

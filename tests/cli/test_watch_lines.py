@@ -1,0 +1,42 @@
+"""`causalcast watch` of a folder of JSON lines tells what comes too late, without Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from causalcast.cli.main import main
+from causalcast.cli.watch import _holds_lines
+from causalcast.errors import ConfigError
+
+INVERSION = [
+    {"node": "ada", "pos": 0, "kind": "publish", "message": "revoke"},
+    {"node": "bob", "pos": 0, "kind": "deliver", "message": "revoke"},
+    {"node": "bob", "pos": 1, "kind": "publish", "message": "post"},
+    {"node": "cleo", "pos": 0, "kind": "deliver", "message": "post"},
+    {"node": "cleo", "pos": 1, "kind": "deliver", "message": "revoke"},
+]
+
+
+def test_a_folder_of_lines_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for node in ("ada", "bob", "cleo"):
+        lines = [json.dumps(line) for line in INVERSION if line["node"] == node]
+        (tmp_path / f"{node}.jsonl").write_text("\n".join(lines) + "\n")
+    assert main(["watch", str(tmp_path), "--until-idle", "0.2", "--json"]) == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (told[0]["violation"], told[0]["node"], told[0]["message"], told[0]["cause"]) == (
+        "causal_order", "cleo", "post", "revoke",
+    )  # fmt: skip
+    assert told[-1]["verdict"] == "violated"
+    assert main(["watch", str(tmp_path), "--until-idle", "0.2"]) == 1
+    assert "and only later, at 1, its cause revoke (all)" in capsys.readouterr().out
+
+
+def test_lines_and_runs_are_not_mixed(tmp_path: Path) -> None:
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "a.jsonl").write_text("")
+    (tmp_path / "runs").mkdir()
+    assert _holds_lines([tmp_path / "lines"])
+    assert not _holds_lines([tmp_path / "runs"])
+    with pytest.raises(ConfigError, match="cannot be watched together"):
+        _holds_lines([tmp_path / "lines", tmp_path / "runs"])

@@ -46,6 +46,7 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
         Command("watch", "watch", "verify runs while they grow", "spark"),
         Command("trace", "trace", "gather, import and export traces", TOOLS),
         Command("chaos", "chaos", "kill, stop and cut off real nodes; judge them", TOOLS),
+        Command("buses", "buses", "which message buses keep causal order, measured here", TOOLS),
         Command("experiment", "experiment", "many real nodes, triggered at one, judged", TOOLS),
     ),
     "operate": (

@@ -129,6 +129,17 @@ def test_protocols_are_listed_for_people_and_machines(capsys: pytest.CaptureFixt
     assert "repeat_after" in capsys.readouterr().out
 
 
+def test_where_a_promise_does_not_hold_is_said_beside_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["protocols", "cbcast"]) == 0
+    assert "not when  a node joins a group while links to it are slow" in capsys.readouterr().out
+    assert main(["protocols", "--json"]) == 0
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    # As long as schedules that break its promises are kept as expected failures.
+    assert [name for name, entry in listed.items() if entry["except_when"]] == ["cbcast"]
+
+
 def test_a_pipe_that_closes_early_is_no_failure() -> None:
     """`causalcast protocols --json | head -1`."""
     command = f"{sys.executable} -m causalcast protocols --json | head -1"

@@ -42,6 +42,7 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
         "name": spec.name,
         "summary": spec.summary,
         "guarantees": spec.guarantees,
+        "except_when": spec.except_when,
         "needs": {
             "overlay": spec.needs.overlay,
             "links": spec.needs.links,
@@ -75,7 +76,10 @@ def _default(option: Option) -> Any:
 def _print_all(specs: list[ProtocolSpec]) -> None:
     table = Table("protocol", "what it does", "promises")
     for spec in specs:
-        table.add_row(spec.name, spec.summary, ", ".join(spec.guarantees))
+        promises = ", ".join(spec.guarantees)
+        if spec.except_when:
+            promises += f"; not when {spec.except_when}"
+        table.add_row(spec.name, spec.summary, promises)
     Console().print(table)
 
 
@@ -83,6 +87,8 @@ def _print_one(spec: ProtocolSpec) -> None:
     console = Console()
     console.print(f"[bold]{spec.name}[/bold]  {spec.summary}")
     console.print(f"promises  {', '.join(spec.guarantees)}")
+    if spec.except_when:
+        console.print(f"not when  {spec.except_when}")
     console.print(f"needs     overlay {spec.needs.overlay}, links {spec.needs.links}")
     console.print(f"restart   {spec.restart}")
     console.print(f"offers    {', '.join(spec.offers) or 'nothing beyond its promises'}")

@@ -262,7 +262,8 @@ class ProtocolSpec(LayerSpec):
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
     given. `contains(options)`: the names of the protocols that it hosts. `late_members`: whether
     a node that joins a group gets what is published there from then on. `orders(options, graph)`:
-    what an operator may order, for those who try it out.
+    what an operator may order, for those who try it out. `except_when`: where a promise is known
+    not to hold, in a sentence that people see beside the promises.
     """
 
     def __init__(
@@ -287,6 +288,7 @@ class ProtocolSpec(LayerSpec):
         contains: Callable[[dict[str, OptionValue]], list[str]] | None = None,
         late_members: bool = True,
         orders: Callable[[dict[str, OptionValue], Topology], list[Orders]] | None = None,
+        except_when: str = "",
     ) -> None:
         assert restart in ("resume", "reborn")
         super().__init__(name, summary, messages, options)
@@ -306,6 +308,7 @@ class ProtocolSpec(LayerSpec):
         self.contains = contains
         self.late_members = late_members
         self.orders = orders
+        self.except_when = except_when
 
 
 @final

@@ -74,19 +74,19 @@ class SpanRules:
             "none": "processed again is delivered twice",
         }[self.retries]
         subscribed = (
-            "as declared" if self.subscriptions else "inferred: whoever published or processed"
+            "as declared" if self.subscriptions else "inferred: whoever processes something there"
         )
         rows = "all of them (--whole)" if whole else "some may be missing (sampled, lost, rotated)"
         return [
             f"process: {process} (--process)",
             f"message: {message} (--message)",
             f"delivered: {delivered} (--delivered)",
-            "order: by nanoseconds, a parent before its children; equal times are not ordered",
+            "time: by nanoseconds, a parent before its children; equal times are not ordered",
             "batches: one delivery per link",
             f"subscriptions: {subscribed} (--subscriptions)",
             f"retries: {retries} (--retries)",
             "dead letters: publications of their own, caused by what was processed",
-            f"declared causes: what the span that published was processing; order is wanted"
-            f" {f'per {self.key}' if self.key else 'over all messages'} (--key)",
+            "declared causes: what was being processed when it was published",
+            f"order: wanted {f'among equal {self.key}' if self.key else 'of all messages'} (--key)",
             f"spans: {rows}",
         ]

@@ -1,14 +1,25 @@
 """Planted bugs of `locamu`: the errors of the papers put back, and slips that are easy to make."""
 
-from causalcast.core import Message, NodeId, Outbox, Setup
+from causalcast.core import GroupId, Message, NodeId, Outbox, Setup
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.tree.safe_path import NOBODY, Numbers, SafePath, Stamped
 from causalcast.protocols.locamu.holdback import Arrived
+from causalcast.protocols.locamu.late_members import LateMembers
 from causalcast.protocols.locamu.link_header import HeaderReader
 from causalcast.protocols.locamu.local_past import LocalPast
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.number_set import NumberSet
-from causalcast.protocols.locamu.protocol import SPEC, Copy, Kept, Locamu, Noted, Past, Probe
+from causalcast.protocols.locamu.protocol import (
+    SPEC,
+    Admission,
+    Copy,
+    Kept,
+    Locamu,
+    Noted,
+    Past,
+    Probe,
+    Subscription,
+)
 from causalcast.swarm.mutant import Mutant, Patch
 
 _send_copy = Locamu._send_copy
@@ -20,6 +31,8 @@ _finish = Locamu._finish
 _on_recover = Locamu.on_recover
 _snapshot = Locamu.snapshot
 _read = HeaderReader._read
+_admit = LateMembers.admit
+_hear_of_members = Locamu._hear_of_members
 
 
 def built(setup: Setup, window: int, horizon: int) -> Locamu:
@@ -197,6 +210,26 @@ def read_over_gaps(self: HeaderReader, data: object) -> object:
 
 def raise_nothing(self: LocalPast, pair: Pair, number: int) -> None:
     return
+
+
+def joins_at_once(self: Locamu, group: GroupId) -> bool:
+    return True
+
+
+def admit_a_member(self: LateMembers, group: GroupId, joiner: NodeId, epoch: int) -> bool:
+    _admit(self, group, joiner, epoch)
+    return False
+
+
+def admit_none_that_was_down(self: Locamu, record: Record, out: Outbox) -> None:
+    message = record.message
+    if isinstance(message, Admission) and message.joiner == self.me:
+        asked_in_this_life = getattr(self, "asked_in_this_life", {})
+        if message.group not in asked_in_this_life:
+            return
+    if isinstance(message, Subscription) and message.joiner == self.me:
+        self.asked_in_this_life = {message.group: None}  # type: ignore[attr-defined]
+    _hear_of_members(self, record, out)
 
 
 NO_PULL = Patch(Locamu, "_wanted", want_nothing)
@@ -390,5 +423,20 @@ MUTANTS = [
         "a header that builds on a lost one is not read",
         ["no_duplication", "causal_order", "agreement", "at_rest", "no_exception"],
         [Patch(HeaderReader, "_read", read_over_gaps)],
+    ),
+    Mutant(
+        "member_when_it_asks",
+        "a node is a member when it was admitted, not when it asks",
+        ["agreement"],
+        [
+            Patch(Locamu, "joins_at_once", joins_at_once),
+            Patch(LateMembers, "admit", admit_a_member),
+        ],
+    ),
+    Mutant(
+        "join_lost_in_a_crash",
+        "who asked to join is admitted after a crash, too",
+        ["at_rest"],
+        [Patch(Locamu, "_hear_of_members", admit_none_that_was_down)],
     ),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from causalcast.core import GroupId, Message, NodeId, Outbox, Publication, Setup
+from causalcast.core import GroupId, Message, NodeId, Outbox, Setup
 from causalcast.judge import judge
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.tree.safe_path import Numbers, SafePath
@@ -352,18 +352,16 @@ SCHEDULES = [
         [[2, 0], [2, 1]],
         {"all": [1, 2]},
         ["join 0 all", "publish 0 all", "bring 0 2", "publish 2 all"],
-        "published_while_joining",
+        "member_when_it_asks",
         "agreement",
-        skips=1,
     ),
     Schedule(
         "Join: a new member publishes to another group before it was admitted",
         [[2, 1], [1, 0]],
         {"all": [2], "left": [1]},
         ["join 0 left", "crash 1", "publish 0 all", "arrive 1 0", "bring 0 2", "publish 2 left"],
-        "other_groups_while_joining",
+        "member_when_it_asks",
         "agreement",
-        skips=1,
     ),
     Schedule(
         "A1: what was sent before the crash is not on disk, at the receiver",
@@ -489,34 +487,6 @@ def test_g3_receivers_of_one_message_do_not_wait_for_each_other(asks_about: str)
     assert delivered == ([1, 1, 0, 0, 1, 1] if asks_about != "itself" else [1, 1, 0, 0, 0, 0])
 
 
-def test_a_join_is_refused_while_the_coordinator_is_down() -> None:
-    """It would stay open, and all that the node publishes would wait for it."""
-    run = directed(line(0, 1, 2), {"g": [0, 2], "h": [1, 2]}, ["crash 0 0"])
-    settle(run)
-    run.director.do(("join", 1, "g"))
-    assert run.simulation.fired["join_refused"] == 1
-    assert run.director.do(("publish", 1, "h"))
-    settle(run)
-    assert [delivered_at(run, node) for node in (1, 2)] == [1, 1]
-    run.complete()
-    assert not any(judge(run.result()).violations.values())
-
-
-def test_what_waits_for_an_admission_survives_a_crash() -> None:
-    """The coordinator falls while a join is open: all that the joiner publishes waits for it."""
-    steps = ["join 1 g", "crash 0 0", "publish 1 h", "publish 1 g"]
-    run = directed(line(0, 1, 2), {"g": [0, 2], "h": [1, 2]}, steps)
-    settle(run)
-    assert delivered_at(run, 1) == delivered_at(run, 2) == 0
-    for step in (("crash", 1), ("recover", 1)):
-        assert run.director.do(step)
-    settle(run)
-    assert delivered_at(run, 1) == delivered_at(run, 2) == 0
-    run.complete()
-    assert [delivered_at(run, node) for node in (0, 1, 2)] == [1, 2, 2]
-    assert not any(judge(run.result()).violations.values())
-
-
 # What the papers promise and cannot keep: within the bound, and yet a message waits for a node that
 # is down. It is held, never out of order, and delivered when the node is back.
 STUCK = {
@@ -614,17 +584,6 @@ def led_at_once(
     return _led_to(self, group, self.epochs.get(group, 0), within_reach)
 
 
-def publish_while_joining(self: Locamu, publication: Publication, out: Outbox) -> None:
-    self._publish(publication, out)
-
-
-def publish_to_other_groups(self: Locamu, publication: Publication, out: Outbox) -> None:
-    if self.me in self.members.joining.get(publication.group, {}):
-        _on_publish(self, publication, out)
-    else:
-        self._publish(publication, out)
-
-
 def begin_with_question_1(
     self: GapConsultation, around: Neighbourhood, reach: int, first_question: int
 ) -> None:
@@ -652,7 +611,6 @@ def recover_nothing(*_: object) -> None:
 
 _stamp = Locamu._stamp
 _on_recover = Locamu.on_recover
-_on_publish = Locamu.on_publish
 _begin_consultation = GapConsultation.__init__
 _ask = GapConsultation._ask
 
@@ -681,8 +639,6 @@ RARE = {
         Patch(GapConsultation, "on_neighbour_up", lambda *_: None),  # and questions are kept
     ],
     "led_by_own_epoch": [Patch(LateMembers, "led_to", led_at_once)],
-    "published_while_joining": [Patch(Locamu, "on_publish", publish_while_joining)],
-    "other_groups_while_joining": [Patch(Locamu, "on_publish", publish_to_other_groups)],
 }
 
 

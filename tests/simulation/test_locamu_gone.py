@@ -188,20 +188,19 @@ def test_nobody_joins_a_group_whose_coordinator_is_gone() -> None:
     run = stage(4, 1, groups)
     assert run.director.do(("join", 0, "g"))  # which node 1 never hears of
     do(run, "crash", 1, 0)
-    do(run, "publish", 0, "g")
-    do(run, "publish", 0, "h")
-    assert len(locamu(run, 0).waiting) == 2
-    do(run, "gone", 2, 1)
-    assert locamu(run, 0).waiting == []  # nothing is to be gained by waiting
-    assert run.simulation.fired["note.locamu.never_admitted"] == 1
     g = run.simulation.blueprint.groups.id_of("g")
+    assert locamu(run, 0).asked_for() == [g]
+    do(run, "gone", 2, 1)
+    assert locamu(run, 0).asked_for() == []  # nothing is to be gained by waiting
+    assert run.simulation.fired["note.locamu.never_admitted"] == 1
     assert "declared gone" in locamu(run, 3).refusal(g, joining=True)
     assert locamu(run, 3).refusal(g, joining=False) == ""
     run.simulation.join_group(NodeId(3), g)
     assert run.simulation.fired["join_refused"] == 1
     do(run, "crash", 0)
     do(run, "recover", 0)
-    assert locamu(run, 0).waiting == []
+    assert locamu(run, 0).asked_for() == []
+    assert g not in run.simulation.nodes[0].groups
 
 
 def test_a_scenario_can_declare_a_node_gone() -> None:

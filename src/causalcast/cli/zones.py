@@ -76,9 +76,14 @@ def _show(options: argparse.Namespace) -> int:
 def run_group(options: argparse.Namespace) -> int:
     """`causalcast group`."""
     with client_of(options) as client:
-        changed = client.ask(f"{options.verb}_group", group=options.group)["changed"]
+        answer = client.ask(f"{options.verb}_group", group=options.group)
+    changed, member = answer["changed"], answer.get("member", False)
     if options.json:
-        print(json.dumps({"changed": changed}))
+        print(json.dumps({"changed": changed, "member": member}))
+    elif options.verb == "join" and not member:
+        before = "" if changed else " before"
+        print(f"node {options.node} has asked to join {options.group!r}{before}, and waits to be")
+        print("admitted; `causalcast status` says when it is in")
     else:
         is_now = "is" if options.verb == "join" else "is not"
         print(

@@ -102,11 +102,24 @@ class Multicast(Automaton):
         for publication in publications:
             self.on_message(sender, first.around(publication), out)
 
+    def joins_at_once(self, group: GroupId) -> bool:
+        """Whether a node is a member of `group` from the step in which it asks to join it.
+
+        If not, somebody has to admit it. Then `on_join_group` asks for that and keeps over a crash
+        that it did, and `out.joined(group)` says when the node is a member.
+        """
+        return True
+
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
-        """The application becomes a member of `group`; durable with this step's records."""
+        """The application becomes a member of `group`, or asks to become one; durable with this
+        step's records. What was asked for may be asked for again."""
+
+    def asked_for(self) -> list[GroupId]:
+        """The groups that this node has asked to join, and may still be admitted to."""
+        return []
 
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
-        """The application leaves `group`."""
+        """The application leaves `group`, or no longer wants to join it."""
 
     def on_gone(self, peer: NodeId, out: Outbox) -> None:
         """An operator says that `peer` never comes back (`offers` has "gone")."""

@@ -64,6 +64,15 @@ class Deliver(Effect):
 
 @final
 @mypyc_attr(acyclic=True)
+class Joined(Effect):
+    """The node is a member of `group` from here on."""
+
+    def __init__(self, group: GroupId) -> None:
+        self.group = group
+
+
+@final
+@mypyc_attr(acyclic=True)
 class StartTimer(Effect):
     """Call `on_timer(name, subject)` of the layer after `after` microseconds."""
 

@@ -14,6 +14,7 @@ from causalcast.core.effects import (
     Duplicate,
     Effect,
     Hold,
+    Joined,
     NeighbourDown,
     NeighbourUp,
     Note,
@@ -29,7 +30,7 @@ from causalcast.core.effects import (
     View,
     ViewChanged,
 )
-from causalcast.core.ids import ANY_LINK, LinkId, MessageId, NodeId
+from causalcast.core.ids import ANY_LINK, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 
 
@@ -56,6 +57,7 @@ class Outbox:
         self.congested: dict[NodeId, None] = {}  # whose link takes nothing more for now
         self.effects: list[Effect] = []  # for the world
         self.records: list[Record] = []  # the step's durable entry
+        self.joins: list[GroupId] = []  # … and these groups, of which the node is a member now
         self.notices: list[Notice] = []  # for the layers above
         self.requests: list[Request] = []  # for the overlay
 
@@ -83,6 +85,14 @@ class Outbox:
     def deliver(self, publication: Publication) -> None:
         """Hand `publication` to the application, where it is a member of the group."""
         self.effects.append(Deliver(publication))
+
+    def joined(self, group: GroupId) -> None:
+        """Say that the node is a member of `group` from here on, over a crash too.
+
+        For protocols whose nodes have to be admitted (see `Multicast.joins_at_once`).
+        """
+        self.effects.append(Joined(group))
+        self.joins.append(group)
 
     def hold(self, message: MessageId, waits_for: MessageId, reason: str = "") -> None:
         """Say that `message` has to wait for `waits_for`, or where the id of that is not known

@@ -134,18 +134,24 @@ class Stack:
             self.settle(out)
 
     def join_group(self, group: GroupId, out: Outbox) -> None:
-        """The application becomes a member of `group`."""
-        self.groups = {**self.groups, group: None}
+        """The application becomes a member of `group`, or asks to become one."""
         out.layer = MULTICAST
+        if self.multicast.joins_at_once(group):
+            out.joined(group)
         self.multicast.on_join_group(group, out)
         self.settle(out)
 
     def leave_group(self, group: GroupId, out: Outbox) -> None:
-        """The application leaves `group`; nothing of it is delivered here from now on."""
+        """The application leaves `group`, or no longer wants to join it; nothing of it is delivered
+        here from now on."""
         out.layer = MULTICAST
         self.multicast.on_leave_group(group, out)
         self.groups = {other: None for other in self.groups if other != group}
         self.settle(out)
+
+    def is_joining(self, group: GroupId) -> bool:
+        """Whether it has asked to become a member of `group`, and waits to be admitted."""
+        return group in self.multicast.asked_for()
 
     def declare_gone(self, peer: NodeId, out: Outbox) -> None:
         """An operator says that `peer` never comes back."""
@@ -158,6 +164,10 @@ class Stack:
         out.layer = MULTICAST
         self.multicast.on_order(order, out)
         self.settle(out)
+
+    def has_joined(self, group: GroupId) -> None:
+        """The application is a member of `group`: the world lets an effect happen."""
+        self.groups = {**self.groups, group: None}
 
     # Between the layers
 

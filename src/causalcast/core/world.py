@@ -14,6 +14,7 @@ from causalcast.core.effects import (
     Duplicate,
     Effect,
     Hold,
+    Joined,
     Note,
     OpenLink,
     Release,
@@ -43,6 +44,10 @@ class World:
     def deliver(self, node: NodeId, effect: Deliver) -> None:
         """Hand a publication to the application."""
         raise AssertionError("a world must know how to deliver")
+
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        """Let the node be a member of a group from here on."""
+        raise AssertionError("a world must know who is in which group")
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
         """Wake a layer later."""
@@ -102,6 +107,8 @@ def perform(effects: list[Effect], node: NodeId, world: World) -> None:
             world.stable(node, effect)
         elif isinstance(effect, Belief):
             world.belief(node, effect)
+        elif isinstance(effect, Joined):
+            world.joined(node, effect)
         else:
             assert isinstance(effect, Note)
             world.note(node, effect)

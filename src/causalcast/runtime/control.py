@@ -141,7 +141,8 @@ class ControlServer:
         return {"losses": self._node.losses_by(str(request.get("words")))}
 
     async def _join_group(self, request: Answer) -> Answer:
-        return {"changed": self._node.group(str(request.get("group"))).join()}
+        group = self._node.group(str(request.get("group")))
+        return {"changed": group.join(), "member": group.is_member()}
 
     async def _leave_group(self, request: Answer) -> Answer:
         return {"changed": self._node.group(str(request.get("group"))).leave()}

@@ -45,7 +45,6 @@ from causalcast.runtime.lives import ADVICE, MOST_PAST, UNKNOWN, Known, Life, Pa
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import (
     DROP,
-    JOIN,
     LEAVE,
     NOTE,
     PUBLISH,
@@ -316,6 +315,7 @@ class Host(SteppingHost):
             if not future.done():
                 future.set_exception(gone)
         self.stability.wake_all()
+        self.membership_news.set()
         self.relief.set()
         self.inbox.wake_all()
         self.events.wake()
@@ -580,14 +580,26 @@ class Host(SteppingHost):
         return repr(self.blueprint.groups.names[group])
 
     def join_group(self, group: GroupId) -> None:
-        """Become a member of `group`."""
+        """Become a member of `group`, or ask to become one where somebody has to admit it."""
         self._check_open()
         if not self.config.rights.may_subscribe(self.me, group):
             raise NodeError(f"no right to be a member of {self._name_of(group)}")
         self._check_refusal(group, joining=True)
-        self.start_step()
-        self.later(self.add_row, self.at_us, JOIN, -1, group)
-        self.finish_step(lambda: self.stack.join_group(group, self.out), joined=group)
+        self.step(lambda: self.stack.join_group(group, self.out))
+
+    def is_member(self, group: GroupId) -> bool:
+        """Whether this node is in `group`."""
+        return group in self.stack.groups
+
+    async def wait_member(self, group: GroupId) -> None:
+        """Wait until this node is a member of a group that it has asked to join."""
+        while not self.is_member(group):
+            self.check_alive()
+            if not self.stack.is_joining(group):
+                reason = self.stack.multicast.refusal(group, joining=True) or "it was withdrawn"
+                raise NodeError(f"the join of {self._name_of(group)} came to nothing: {reason}")
+            self.membership_news.clear()
+            await self.membership_news.wait()
 
     def _check_refusal(self, group: GroupId, joining: bool) -> None:
         reason = self.stack.multicast.refusal(group, joining)
@@ -596,8 +608,12 @@ class Host(SteppingHost):
             raise NodeError(f"cannot {what} {self._name_of(group)} now: {reason}")
 
     def leave_group(self, group: GroupId) -> None:
-        """Be a member of `group` no longer."""
+        """Be a member of `group` no longer, or ask no longer to become one."""
         self._check_open()
+        self.membership_news.set()
+        if not self.is_member(group):
+            self.step(lambda: self.stack.leave_group(group, self.out))
+            return
         self.start_step()
         at_us = self.at_us
         self.finish_step(

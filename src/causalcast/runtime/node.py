@@ -11,6 +11,7 @@ Everything here runs in the event loop that opened the node.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
@@ -82,8 +83,9 @@ class Receipt:
 class Group:
     """A group as one node sees it: publish to it, and iterate over what it delivers.
 
-    Entering the context joins the group unless the node is a member; leaving the context leaves
-    the group only if entering had joined it.
+    Entering the context joins the group unless the node is a member, and waits until it is one:
+    some protocols let somebody admit it. Leaving the context leaves the group only if entering had
+    joined it.
     """
 
     def __init__(self, host: Host, name: str, group: GroupId, since: Since = "now") -> None:
@@ -95,7 +97,15 @@ class Group:
         self._taken = 0  # since the last pause
 
     async def __aenter__(self) -> "Group":
-        self._joined = self.join() or self._joined
+        asked = self.join()
+        self._joined = asked or self._joined
+        try:
+            await self._host.wait_member(self._group)
+        except BaseException:  # an interrupt or a timeout, too
+            if asked:
+                with contextlib.suppress(NodeError):  # a node that stops asks again when it is back
+                    self.leave()
+            raise
         return self
 
     async def __aexit__(
@@ -109,24 +119,33 @@ class Group:
         self._joined = False
 
     def join(self) -> bool:
-        """Become a member, now and after restarts; false if the node is one."""
-        if self._group in self._host.stack.groups:
+        """Become a member, now and after restarts; false if the node is one, or has asked for it.
+
+        Where a protocol lets somebody admit new members this asks for it, and `is_member` says when
+        it has come to that; what is asked for is asked for over restarts too, until `leave`.
+        """
+        if self.is_member() or self._host.stack.is_joining(self._group):
             return False
         self.check_joinable()
         self._host.join_group(self._group)
         return True
 
     def leave(self) -> bool:
-        """Be a member no longer, not after restarts either; false if the node was none."""
-        if self._group not in self._host.stack.groups:
+        """Neither be a member nor ask to be one any more, not after restarts either; false if the
+        node did neither."""
+        if not self.is_member() and not self._host.stack.is_joining(self._group):
             return False
         self._host.leave_group(self._group)
         self._joined = False
         return True
 
+    def is_member(self) -> bool:
+        """Whether the node is in the group now."""
+        return self._host.is_member(self._group)
+
     def check_joinable(self) -> None:
         """Raise if the node is no member, and cannot become one as asked."""
-        if self._group not in self._host.stack.groups:
+        if not self.is_member():
             check_since(self._since, self._host.config.blueprint.protocol, self.name)
 
     async def publish(self, body: bytes) -> Receipt:
@@ -358,6 +377,7 @@ class Node:
             "starts": host.starts,
             "takes_part": host.stack.multicast.takes_part(),
             "groups": [names[group] for group in host.stack.groups],
+            "asked_for": [names[group] for group in host.stack.multicast.asked_for()],
             "links": host.linked_peers(),
             "certificate_expires": host.certificate_expires(),
             "published": {names[g]: n for g, n in sorted(host.published_in.items())},

@@ -6,7 +6,7 @@ from typing import Final
 
 from causalcast.errors import TraceError
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows
+from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows, in_full
 from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader, pieces_of, put_aside
 from causalcast.version import VERSION
@@ -89,8 +89,8 @@ def complete_log(log: NodeLog, durable: list[TraceRows], sequence: int, at_us: i
 
 
 def _add_rows(log: NodeLog, rows: TraceRows) -> None:
-    if rows.joined != NO_GROUP:
-        log.add(rows.at_us, JOIN, group=rows.joined)
+    for joined in in_full(rows.joined):
+        log.add(rows.at_us, JOIN, group=joined)
     for message, group, size in rows.published:
         log.add(rows.at_us, PUBLISH, message, group, payload_bytes=size)
     for message, group, size in rows.delivered:

@@ -27,6 +27,7 @@ from causalcast.core.effects import (
     Duplicate,
     Effect,
     Hold,
+    Joined,
     Note,
     OpenLink,
     Release,
@@ -34,7 +35,7 @@ from causalcast.core.effects import (
     Stable,
     StartTimer,
 )
-from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
+from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
@@ -53,6 +54,7 @@ from causalcast.runtime.node_trace import (
     DROP,
     DUPLICATE,
     HOLD,
+    JOIN,
     NOTE,
     RELEASE,
     SEND,
@@ -63,7 +65,7 @@ from causalcast.runtime.observing.events import Event, Events
 from causalcast.runtime.security.signatures import MOST_OVERHEAD, body_in
 from causalcast.runtime.stability import Stability
 from causalcast.runtime.storage import durable_entry
-from causalcast.runtime.storage.durable_entry import NO_GROUP, Step, count
+from causalcast.runtime.storage.durable_entry import NO_GROUP, Step, count, in_short
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.journal_frames import Place
 from causalcast.runtime.storage.stored_bodies import StoredBodies
@@ -111,6 +113,7 @@ class SteppingHost(World):
             config.limits.inbox_bytes, self.load_body, self._inbox_is_full, self.beside
         )
         self.stability = Stability()
+        self.membership_news = asyncio.Event()  # who waits to be a member of a group looks again
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
         self.published_in: dict[int, int] = {}  # per group, over all lives
@@ -169,14 +172,13 @@ class SteppingHost(World):
         self,
         call: Callable[[], None],
         publication: Publication | None = None,
-        joined: int = NO_GROUP,
         left: int = NO_GROUP,
         last: Action | None = None,
     ) -> None:
         """Let the stack act and settle what it asks for; a bug stops the node."""
         try:
             call()
-            self.settle(publication, joined, left, last)
+            self.settle(publication, left, last)
         except Exception as error:
             self.step_failed(error)
 
@@ -190,7 +192,6 @@ class SteppingHost(World):
     def settle(
         self,
         publication: Publication | None = None,
-        joined: int = NO_GROUP,
         left: int = NO_GROUP,
         last: Action | None = None,
         publisher: "asyncio.Future[None] | None" = None,
@@ -205,12 +206,12 @@ class SteppingHost(World):
             effects, out.effects = out.effects, []
             perform(effects, self.me, self)
         records, out.records = out.records, []
+        joined, out.joins = out.joins, []
         actions, self._actions = self._actions, []
         deliveries, self._deliveries = self._deliveries, []
         if last is not None:
             actions.append(last)
-        changed = joined != NO_GROUP or left != NO_GROUP
-        if records or deliveries or publication or changed:
+        if records or deliveries or publication or joined or left != NO_GROUP:
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
@@ -226,6 +227,7 @@ class SteppingHost(World):
         """Nothing is kept, so nothing is waited for: what `later` was told has happened."""
         out = self.out
         if out.effects:
+            out.joins.clear()
             effects, out.effects = out.effects, []
             if self.trace is not None:
                 perform(effects, self.me, self)
@@ -259,6 +261,7 @@ class SteppingHost(World):
                     inbox.add(publication, None, 0)
             else:
                 perform([effect], self.me, self)
+                groups = self.stack.groups  # it may have joined one
 
     def _send_otherwise(self, effect: Send) -> None:
         """There is no link on which it can leave at once."""
@@ -270,7 +273,7 @@ class SteppingHost(World):
         publication: Publication | None,
         records: list[Record],
         deliveries: list[Publication],
-        joined: int,
+        joined: list[GroupId],
         left: int,
     ) -> Step:
         stored = []
@@ -287,7 +290,7 @@ class SteppingHost(World):
             published,
             stored,
             [(p.id, p.group, None if p.id == own else p.body) for p in deliveries],
-            joined,
+            in_short(joined),
             left,
         )
 
@@ -421,6 +424,11 @@ class SteppingHost(World):
         self.later(self._hand_over, publication, len(self._deliveries))
         self._deliveries.append(publication)
 
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        self.stack.has_joined(effect.group)
+        self.later(self.add_row, self.at_us, JOIN, -1, effect.group)
+        self.later(self.membership_news.set)
+
     def _unsigned(self, publication: Publication) -> Publication:
         """As the application knows it."""
         if not self.config.security.sign:
@@ -478,6 +486,7 @@ class SteppingHost(World):
         if meaning is not None:
             log.warning("%s (%s, node %d)", meaning, effect.name, effect.subject)
             self.later(self.events.add, Event(effect.name, effect.subject, self.at_us, meaning))
+            self.membership_news.set()  # it may be that nobody can admit this node any more
         row = (self.at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
         self.later(self.add_row, *row)
 

@@ -130,11 +130,16 @@ class SyncGroup:
             self._node.run(self._group.__aexit__(None, None, None))
 
     def join(self) -> bool:
-        """Become a member, now and after restarts; false if the node is one."""
+        """Become a member, now and after restarts, or ask to; false if the node is or does so."""
         return self._node.call(self._group.join)
 
+    def is_member(self) -> bool:
+        """Whether the node is in the group now."""
+        return self._node.call(self._group.is_member)
+
     def leave(self) -> bool:
-        """Be a member no longer, not after restarts either; false if the node was none."""
+        """Neither be a member nor ask to be one any more, not after restarts either; false if the
+        node did neither."""
         return self._node.call(self._group.leave)
 
     def publish(self, body: bytes) -> SyncReceipt:

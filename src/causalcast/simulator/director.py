@@ -14,7 +14,7 @@
     trust NODE PEER             … and no longer
     cut NODE PEER               their link breaks, and dials fail
     heal NODE PEER              … and no longer
-    join NODE GROUP             it becomes a member
+    join NODE GROUP             it becomes a member, or asks to
     leave NODE GROUP            it is no member any more
     gone NODE PEER              NODE is told that PEER, which is down, never comes back
     order NODE WORD [I] [J]     an operator orders that at NODE, such as `part 0 1`
@@ -244,18 +244,20 @@ class Director:
         return True
 
     def _join(self, me: int, group: str) -> bool:
-        node = self.world.nodes[me]
-        if not node.up or self._groups[group] in node.groups:
+        if not self.world.nodes[me].up or self._is_asked_for(me, group):
             return False
         self.world.join_group(NodeId(me), self._groups[group])
         return True
 
     def _leave(self, me: int, group: str) -> bool:
-        node = self.world.nodes[me]
-        if not node.up or self._groups[group] not in node.groups:
+        if not self.world.nodes[me].up or not self._is_asked_for(me, group):
             return False
         self.world.leave_group(NodeId(me), self._groups[group])
         return True
+
+    def _is_asked_for(self, me: int, group: str) -> bool:
+        node, number = self.world.nodes[me], self._groups[group]
+        return number in node.groups or node.stack.is_joining(number)
 
     def _gone(self, me: int, peer: int) -> bool:
         if not self.world.nodes[me].up or self.world.nodes[peer].up:

@@ -206,34 +206,35 @@ class LivingWorld(SteppingWorld):
         return not node.up
 
     def join_group(self, me: NodeId, group: GroupId) -> None:
-        """The node becomes a member during the run, as soon as that is durable."""
+        """The node becomes a member during the run, or asks to, as soon as that is durable."""
         node = self.nodes[me]
-        if not node.up or group in node.groups or self._is_changing(node):
+        is_asked_for = group in node.groups or node.stack.is_joining(group)
+        if not node.up or is_asked_for or self._is_changing(node):
             self.count("fault_skipped")
             return
         if node.stack.multicast.refusal(group, joining=True):
             self.count("join_refused")
             return
         self.count("join_group")
-        self.joining = group
         node.stack.join_group(group, self.out)
         self.finish(node, None)
 
     def leave_group(self, me: NodeId, group: GroupId) -> None:
-        """The node is no member any more, as soon as that is durable."""
+        """The node is no member any more, and asks for it no longer, as soon as that is durable."""
         node = self.nodes[me]
-        if not node.up or group not in node.groups or self._is_changing(node):
+        is_asked_for = group in node.groups or node.stack.is_joining(group)
+        if not node.up or not is_asked_for or self._is_changing(node):
             self.count("fault_skipped")
             return
-        self.count("leave_group")
-        self.leaving = group
+        self.count("leave_group" if group in node.groups else "join_withdrawn")
+        self.leaving = group if group in node.groups else None
         node.stack.leave_group(group, self.out)
         self.finish(node, None)
 
     def _is_changing(self, node: SimNode) -> bool:
         """Whether a change of its groups still waits for the disk."""
         entries = [entry for entry, _ in node.disk.waiting if entry is not None]
-        return any(entry.joined is not None or entry.left is not None for entry in entries)
+        return any(entry.joined or entry.left is not None for entry in entries)
 
     def join_in_turn(self, me: NodeId) -> None:
         """A founder of an overlay that nodes join one after the other: the first one is there

@@ -76,13 +76,13 @@ class Channel:
 
 @final
 class Entry:
-    """One durable entry: a new publication, the encoded records of a step by layer, and the group
-    that the node joined or left in it."""
+    """One durable entry: a new publication, the encoded records of a step by layer, the groups that
+    the node joined in it, and the one that it left."""
 
     def __init__(self, publication: Publication | None, records: list[tuple[int, bytes]]) -> None:
         self.publication = publication
         self.records = records
-        self.joined: GroupId | None = None
+        self.joined: list[GroupId] = []
         self.left: GroupId | None = None
 
 

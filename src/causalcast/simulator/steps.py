@@ -14,6 +14,7 @@ from causalcast.core.effects import (
     Duplicate,
     Effect,
     Hold,
+    Joined,
     Note,
     Release,
     Stable,
@@ -72,8 +73,7 @@ class SteppingWorld(World):
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.out = Outbox()
-        self.joining: GroupId | None = None  # by the step that is going on
-        self.leaving: GroupId | None = None
+        self.leaving: GroupId | None = None  # by the step that is going on
         self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
         self.invariants: list[Invariant] = []  # must hold after every step
         self.broken: list[str] = []  # those that did not, and where
@@ -145,8 +145,8 @@ class SteppingWorld(World):
 
     def _does_something(self, publication: Publication | None) -> bool:
         out = self.out
-        changes_groups = self.joining is not None or self.leaving is not None
-        return bool(out.effects or out.records) or publication is not None or changes_groups
+        some = bool(out.effects or out.records) or self.leaving is not None
+        return some or publication is not None
 
     def _check_invariants(self, node: SimNode) -> None:
         for invariant in self.invariants:
@@ -169,10 +169,9 @@ class SteppingWorld(World):
             left = 0  # what others could see would have had to wait for the disk
         if entry is not None and left > 0:
             self._make_durable(node, entry)
-            for effect in effects:
-                if isinstance(effect, Deliver):  # in the same entry, so it happened
-                    self.deliver(node.me, effect)
-            effects = [effect for effect in effects if not isinstance(effect, Deliver)]
+            # What is in the same entry has happened.
+            perform([e for e in effects if isinstance(e, (Deliver, Joined))], node.me, self)
+            effects = [e for e in effects if not isinstance(e, (Deliver, Joined))]
             self._conclude(node, entry)
             left -= 1
         elif entry is not None:
@@ -224,13 +223,14 @@ class SteppingWorld(World):
             self._conclude(node, entry)
 
     def _take_entry(self, publication: Publication | None) -> Entry | None:
-        records = self.out.records
-        if publication is None and not records and self.joining is None and self.leaving is None:
+        records, joins = self.out.records, self.out.joins
+        if publication is None and not records and not joins and self.leaving is None:
             return None
         encoded = [(record.layer, self.codec.encode(record.message)) for record in records]
         records.clear()
         entry = Entry(publication, encoded)
-        entry.joined, self.joining = self.joining, None
+        if joins:
+            entry.joined, self.out.joins = joins, []
         entry.left, self.leaving = self.leaving, None
         return entry
 
@@ -241,9 +241,6 @@ class SteppingWorld(World):
             self.recorder.add(node.me, self.now, LEAVE, group=entry.left)
 
     def _make_durable(self, node: SimNode, entry: Entry) -> None:
-        if entry.joined is not None:
-            node.groups = {**node.groups, entry.joined: None}
-            self.recorder.add(node.me, self.now, JOIN, group=entry.joined)
         node.disk.records.extend(entry.records)
         publication = entry.publication
         if publication is not None:
@@ -285,6 +282,12 @@ class SteppingWorld(World):
                 NONE,
                 len(publication.body),
             )
+
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        owner = self.nodes[node]
+        owner.groups = {**owner.groups, effect.group: None}
+        owner.stack.has_joined(effect.group)
+        self.recorder.add(node, self.now, JOIN, group=effect.group)
 
     def _tell_listener(self, node: NodeId, publication: Publication) -> None:
         listener = self.listener

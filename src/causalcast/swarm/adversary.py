@@ -265,6 +265,10 @@ class Adversary:
         number = self.run.scenario.blueprint.groups.id_of(group)
         return number in self._world.nodes[node].groups
 
+    def _waits_for_admission(self, node: NodeId, group: str) -> bool:
+        number = self.run.scenario.blueprint.groups.id_of(group)
+        return self._world.nodes[node].stack.is_joining(number)
+
     def _compact(self) -> list[Step]:
         """A snapshot, and a crash that makes the node live from it."""
         holding = [who for who, _ in self._world.held]
@@ -296,6 +300,8 @@ class Adversary:
     def _change_group(self) -> list[Step]:
         """Somebody joins; or, less often, leaves, or both."""
         node, group = self._some_node(), self._rng.choice(self._groups)
+        if self._waits_for_admission(node, group):
+            return [("leave", node, group)] if self._rng.random() < 0.3 else []
         if not self._is_member(node, group):
             return [("join", node, group)] if may_join(self._spec) else []
         leaves_and_returns = [("leave", node, group), ("join", node, group)]

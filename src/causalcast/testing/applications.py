@@ -100,8 +100,9 @@ class VirtualGroup:
 
     async def __aenter__(self) -> "VirtualGroup":
         if not self._node.is_member(self._group):
-            self._node.applications.cluster.join(self._node.id, self.name)
-            self._joined = True
+            applications = self._node.applications
+            self._joined = applications.cluster.join(self._node.id, self.name)
+            await applications.until_member(self._node.id, self._group)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -204,6 +205,7 @@ class Applications:
         self.nodes: dict[int, VirtualNode] = {}  # in their present life
         self._chance = random.Random(f"{seed}/acknowledgements")
         self._publishing: list[tuple[int, MessageId, asyncio.Future[None]]] = []
+        self._joining: list[tuple[int, GroupId, asyncio.Future[None]]] = []
         self._over: dict[int, asyncio.Future[None]] = {}
         self._lives: list[Life] = []
         self._failure: asyncio.Future[None] | None = None
@@ -240,6 +242,7 @@ class Applications:
         self.cluster.crash(node, keep)
         self.nodes[node].life.end()
         self._publishing = [waiting for waiting in self._publishing if waiting[0] != node]
+        self._joining = [waiting for waiting in self._joining if waiting[0] != node]
         self.inboxes[node].restart(self.now(), self._chance)
         self._over[node].set_result(None)
 
@@ -264,6 +267,13 @@ class Applications:
         self._look_at_disks()
         return durable
 
+    def until_member(self, node: int, group: GroupId) -> Awaitable[None]:
+        """Something to wait for: `node` is in a group that it has asked to join."""
+        member: asyncio.Future[None] = self._loop.create_future()
+        self._joining.append((node, group, member))
+        self._look_at_disks()
+        return member
+
     def _in_life(self, life: Life, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
         context = contextvars.copy_context()
         context.run(LIFE.set, life)
@@ -280,6 +290,14 @@ class Applications:
             elif not durable.done():
                 durable.set_result(None)
         self._publishing = waiting
+        joining, self._joining = self._joining, []
+        for node, group, member in joining:
+            if member.done():
+                continue
+            if group in self.cluster.groups_of(node):
+                member.set_result(None)
+            else:
+                self._joining.append((node, group, member))
 
     def _application_ended(self, task: "asyncio.Task[None]") -> None:
         if self._failure is None or self._failure.done() or task.cancelled():

@@ -192,12 +192,23 @@ class Cluster:
         if not self._world.order(NodeId(node), words):
             raise AssertionError(objection or "it is down")
 
-    def join(self, node: int, group: str) -> None:
-        """Make a node a member of a group."""
-        self._world.join_group(NodeId(node), self._groups.id_of(group))
+    def join(self, node: int, group: str) -> bool:
+        """Make a node a member of a group, or let it ask to be admitted; False if it is or does so.
+
+        NodeError if that cannot be asked for now.
+        """
+        number, world = self._groups.id_of(group), self._world
+        stack = world.nodes[node].stack
+        if number in world.nodes[node].groups or stack.is_joining(number):
+            return False
+        reason = stack.multicast.refusal(number, joining=True)
+        if reason:
+            raise NodeError(f"cannot join {group!r} now: {reason}")
+        world.join_group(NodeId(node), number)
+        return True
 
     def leave(self, node: int, group: str) -> None:
-        """End its membership."""
+        """End its membership, or let it ask for it no longer."""
         self._world.leave_group(NodeId(node), self._groups.id_of(group))
 
     # Judgement

@@ -33,6 +33,7 @@ from causalcast.core.effects import (
     Deliver,
     Duplicate,
     Hold,
+    Joined,
     Note,
     OpenLink,
     Release,
@@ -242,6 +243,10 @@ class Stage(World):
     def deliver(self, node: NodeId, effect: Deliver) -> None:
         """Say it."""
         self.said.append(f"{node} delivers {self._name(effect.publication.id)}")
+
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        """Stories have one group, and everybody is in it."""
+        self.stacks[node].has_joined(effect.group)
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
         """Remember it; the story lets it run out."""

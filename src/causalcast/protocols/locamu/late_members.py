@@ -1,7 +1,8 @@
 """Where messages of a group lead: to its founders, and to those who joined by a message's epoch.
 
-A node that joins says so to everybody; the group's coordinator, its first founder, admits it with
-the next epoch. Since a message names its epoch, every node on its way leads it to the same members.
+A node that wants to join says so to everybody; the group's coordinator, its first founder, admits
+it with the next epoch. It is a member when it hears of that. Since a message names its epoch, every
+node on its way leads it to the same members.
 """
 
 from causalcast.core.groups import Groups
@@ -21,6 +22,7 @@ class LateMembers:
         self.led: dict[GroupId, dict[NodeId, int]] = {}  # who else leads to members, from when on
         self.joining: dict[GroupId, dict[NodeId, list[NodeId]]] = {}  # the ways to joiners
         self.admitted = dict.fromkeys(setup.groups.groups_of(setup.me))
+        self.withdrawn: dict[GroupId, None] = {}  # asked for, and not wanted any more
         self.gone: dict[NodeId, None] = {}  # nodes that never come back; not kept up here
 
     def __getstate__(self) -> dict[str, object]:
@@ -45,14 +47,28 @@ class LateMembers:
 
     def is_news(self, group: GroupId) -> bool:
         """Whether nobody was told yet that this node is in the group."""
-        return group not in self.admitted and self.me not in self.joining.get(group, {})
+        return group not in self.admitted and not self.is_open(group)
 
-    def is_joining(self) -> bool:
-        """Whether this node still waits to be admitted to a group, and somebody may do that."""
-        return any(
-            self.me in joiners and self.coordinator(group) not in self.gone
+    def is_open(self, group: GroupId) -> bool:
+        """Whether this node has asked to join the group, and was not admitted."""
+        return self.me in self.joining.get(group, {})
+
+    def asked_for(self) -> list[GroupId]:
+        """The groups that this node wants to join, and somebody may admit it to."""
+        return [
+            group
             for group, joiners in self.joining.items()
-        )
+            if self.me in joiners
+            and group not in self.withdrawn
+            and self.coordinator(group) not in self.gone
+        ]
+
+    def wish(self, group: GroupId, wanted: bool) -> None:
+        """This node wants to join after all, or no longer, while it waits to be admitted."""
+        if wanted:
+            self.withdrawn.pop(group, None)
+        else:
+            self.withdrawn[group] = None
 
     def coordinator(self, group: GroupId) -> NodeId:
         """Who admits new members."""
@@ -66,14 +82,18 @@ class LateMembers:
         """The epoch in which to admit the next member; 0 if that is not for this node to do."""
         return self.epochs.get(group, 0) + 1 if self.coordinator(group) == self.me else 0
 
-    def admit(self, group: GroupId, joiner: NodeId, epoch: int) -> None:
-        """The joiner is a member from this epoch on."""
+    def admit(self, group: GroupId, joiner: NodeId, epoch: int) -> bool:
+        """Messages lead to the joiner from this epoch on; True if that makes this node a member."""
         self.epochs[group] = epoch
         led = self.led.setdefault(group, {})
         for node in self.joining.get(group, {}).pop(joiner, []):
             led.setdefault(node, epoch)
-        if joiner == self.me:
-            self.admitted[group] = None
+        if joiner != self.me:
+            return False
+        self.admitted[group] = None
+        wanted = group not in self.withdrawn
+        self.withdrawn.pop(group, None)
+        return wanted
 
     def restore(
         self,

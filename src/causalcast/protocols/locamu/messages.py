@@ -246,13 +246,15 @@ class GivenUp(Message):
         self.held = held
 
 
-class Waiting(Message):
-    """Record: this was published here and waits until the node is admitted to a group."""
+class Wish(Message):
+    """Record: while it waits to be admitted to a group, the node no longer wants that, or does so
+    again."""
 
-    wire = Wire("locamu.waiting", publication=Publication)
+    wire = Wire("locamu.wish", group=GroupId, wanted=bool)
 
-    def __init__(self, publication: Publication) -> None:
-        self.publication = publication
+    def __init__(self, group: GroupId, wanted: bool) -> None:
+        self.group = group
+        self.wanted = wanted
 
 
 class Past(Message):
@@ -307,7 +309,7 @@ MESSAGES: Final[list[type[Message]]] = [
     Forgotten,
     Departed,
     GivenUp,
-    Waiting,
+    Wish,
     Past,
 ]
 

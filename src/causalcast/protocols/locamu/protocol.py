@@ -41,10 +41,11 @@ Where we differ from the papers, and why
   passes it on leads it to the members of that epoch: all decide alike, and all have heard of the
   epoch before, since admissions are causally ordered too. (Leading messages to a member as soon as
   one hears of it, even with the rule "address only whom those before you addressed", breaks causal
-  order when a copy jumps over a node that had not heard of it.) Until it is admitted, a new
-  member's own publications wait, to whatever group: what others publish to the group it joins in
-  answer to them must reach it. So a join is refused where the coordinator seems to be down. Who
-  leaves a group goes on passing its messages.
+  order when a copy jumps over a node that had not heard of it.) A node is a member when it hears
+  that it was admitted, not when it asks: what others publish in answer to what it says from then
+  on is led to it. Until then it publishes as anybody else who is no member, to whatever group, and
+  nothing of that waits. A join is refused where the coordinator seems to be down. Who leaves a
+  group goes on passing its messages, and is a member again as soon as it joins again.
 - A neighbour of the publisher keeps a message until the publisher has finished with it, so that it
   can stand in for it. That costs a small message per publication, and no hop more.
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
@@ -101,8 +102,8 @@ from causalcast.protocols.locamu.messages import (
     Probe,
     StartOver,
     Subscription,
-    Waiting,
     Want,
+    Wish,
     is_copy_of,
     with_header,
 )
@@ -120,7 +121,6 @@ class Locamu(StandingIn):
         super().__init__(setup, around, paths)
         self.members = LateMembers(setup)  # survives a crash
         self.members.gone = self.departures.gone
-        self.waiting: list[Publication] = []  # published here, until this node is admitted; so too
         first_question = setup.random.randrange(QUESTIONS) if self.f > 1 else 0
         self.consultation = GapConsultation(around, self.reach, first_question)
         self._within_budget = True
@@ -132,15 +132,6 @@ class Locamu(StandingIn):
     # Publishing
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
-        # Whatever the group: others may answer in the group that is being joined, and what follows
-        # from something that a member said must be led to it.
-        if self.members.is_joining():
-            self.waiting.append(publication)
-            out.persist(Waiting(publication))
-        else:
-            self._publish(publication, out)
-
-    def _publish(self, publication: Publication, out: Outbox) -> None:
         epoch = self.members.epochs.get(publication.group, 0)
         self._begin(Copy(publication, b""), epoch, out)
 
@@ -159,16 +150,31 @@ class Locamu(StandingIn):
         super().on_gone(peer, out)
         if not is_news or peer not in self.departures.gone:
             return
-        for group, joiners in self.members.joining.items():
-            if self.me in joiners and self.members.coordinator(group) == peer:
+        for group in self.members.joining:
+            is_wanted = self.members.is_open(group) and group not in self.members.withdrawn
+            if is_wanted and self.members.coordinator(group) == peer:
                 out.note("locamu.never_admitted", peer)
-        for publication in self._take_admitted():  # nobody admits this node to their group
-            self._publish(publication, out)
+
+    def joins_at_once(self, group: GroupId) -> bool:
+        return group in self.members.admitted  # it left, and messages still lead here
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
         if self.members.is_news(group):
             self._begin(Subscription(group, self.me, b""), 0, out)
             self._look_again([], out)
+        elif group in self.members.withdrawn:
+            self._wish(group, True, out)
+
+    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        if self.members.is_open(group):
+            self._wish(group, False, out)
+
+    def _wish(self, group: GroupId, wanted: bool, out: Outbox) -> None:
+        self.members.wish(group, wanted)
+        out.persist(Wish(group, wanted))
+
+    def asked_for(self) -> list[GroupId]:
+        return self.members.asked_for()
 
     def _begin(self, message: Message, epoch: int, out: Outbox) -> None:
         record = Record(message, self.me, epoch, NOBODY, {}, out.now)
@@ -469,16 +475,9 @@ class Locamu(StandingIn):
             if epoch > 0:
                 self._begin(Admission(message.group, message.joiner, epoch, b""), 0, out)
         elif isinstance(message, Admission):
-            self.members.admit(message.group, message.joiner, message.epoch)
-            for publication in self._take_admitted():
-                self._publish(publication, out)
-
-    def _take_admitted(self) -> list[Publication]:
-        """What waited to be sent off, once no join is open any more."""
-        if self.members.is_joining():
-            return []
-        waiting, self.waiting = self.waiting, []
-        return waiting
+            is_member = self.members.admit(message.group, message.joiner, message.epoch)
+            if is_member:
+                out.joined(message.group)
 
     def _way_back(self, record: Record) -> list[NodeId]:
         """The nodes within reach on the way the message came."""
@@ -690,6 +689,7 @@ class Locamu(StandingIn):
             out.send(peer, Gone(peer, False, [], False), link)
             return
         self.links[peer] = link
+        self._ask_finished.pop(peer, None)
         self._writers.pop(peer, None)
         self._readers.pop(peer, None)
         self._send_all_to(peer, out)
@@ -796,11 +796,10 @@ class Locamu(StandingIn):
                     known = self.log.at((NodeId(issuer), NodeId(node), number))
                     if known is not None:
                         self.log.remove(known)
-            elif isinstance(entry, Waiting):
-                self.waiting.append(entry.publication)
+            elif isinstance(entry, Wish):
+                self.members.wish(entry.group, entry.wanted)
             elif isinstance(entry, Departed):
                 self._depart(entry.peer)
-                self._take_admitted()  # these were sent off in that step
             elif isinstance(entry, GivenUp):
                 self.departures.give_up(entry.peer, entry.held)
             else:
@@ -830,7 +829,6 @@ class Locamu(StandingIn):
             self.members.remember_joiner(message.group, message.joiner, self._way_back(record))
         elif isinstance(message, Admission):
             self.members.admit(message.group, message.joiner, message.epoch)
-            self._take_admitted()  # these were sent off in that step
 
     def _restore_handed_on(self, record: Record) -> None:
         back = [n for n in record.targets if self.around.hop(self.me, n) == record.back]
@@ -880,7 +878,7 @@ class Locamu(StandingIn):
                 list(self.members.admitted),
             )
         )
-        records += [Waiting(publication) for publication in self.waiting]
+        records += [Wish(group, False) for group in self.members.withdrawn]
         records += [Departed(peer) for peer in self.departures.gone]
         held = [
             [int(number) for pair in pairs for number in pair]
@@ -917,8 +915,6 @@ class Locamu(StandingIn):
                 found += [self._reason_not_done(record, node) for node in open_]
         if found and self.expelled_by != NOBODY:
             found.append(f"node {self.expelled_by} says that this node was declared gone for good")
-        if any(publication.id == message for publication in self.waiting):
-            found.append("it is sent off when this node has been admitted to the group it joins")
         return found
 
     def _reason_not_done(self, record: Record, node: NodeId) -> str:
@@ -980,7 +976,7 @@ class Locamu(StandingIn):
             if issuer not in self.departures.given_up
         )
         under_way = any(self._under_way.values())
-        kept = self.log.records or self.log.size() or self.holdback.copies or self.waiting
+        kept = self.log.records or self.log.size() or self.holdback.copies
         return not (kept or gaps or under_way)
 
 
@@ -1079,6 +1075,11 @@ def nothing_is_left(multicast: Multicast) -> bool:
     return multicast.is_idle()
 
 
+def nobody_waits_to_be_admitted(multicast: Multicast) -> bool:
+    """Who asked to join a group is in it once everybody is back."""
+    return not multicast.asked_for()
+
+
 SPEC = ProtocolSpec(
     name="locamu",
     summary="Localized fault-tolerant causal multicast over a tree (Santos, Rodrigues 2019).",
@@ -1125,7 +1126,7 @@ SPEC = ProtocolSpec(
         sent_was_safe,
         all_is_near,
     ],
-    at_rest=[nothing_is_left],
+    at_rest=[nothing_is_left, nobody_waits_to_be_admitted],
     events={
         "locamu.too_many_down": "more nodes near here are suspected than can be worked around",
         "locamu.within_budget": "no more nodes near here are suspected than can be worked around",

@@ -21,7 +21,12 @@ from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import AskFinished, Departed, GivenUp, Gone, Learned
 from causalcast.protocols.locamu.passing_on import PassingOn
 
-MOST_PATIENCE: Final = 4  # times `repeat_after`, between questions that are seldom needed
+# Rounds of repetitions between questions that are seldom needed.
+MOST_PATIENCE: Final = 4
+# After so many questions without news somebody who is away keeps the other from finishing. Then
+# only a word that was lost is asked for.
+OFTEN_ASKED: Final = 8
+LONG_PATIENCE: Final = 12
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,7 +39,7 @@ class StandingIn(PassingOn):
         self.holdback = Holdback()
         self.expelled_by = NOBODY  # who told this node that it was declared gone
         self._finished_to: dict[NodeId, int] = {}  # up to which of its numbers a node has finished
-        self._ask_finished: dict[NodeId, Pair] = {}  # when to ask it next, and how long to wait
+        self._ask_finished: dict[NodeId, Pair] = {}  # rounds until asked, how often it was
         self._unfinished: dict[Record, None] = {}  # kept only until somebody else has finished
 
     # What the protocol does
@@ -103,6 +108,7 @@ class StandingIn(PassingOn):
         before = self._finished_to.get(sender, 0)
         if to > before:
             self._finished_to[sender] = to
+            self._ask_finished.pop(sender, None)
             for record in list(self._unfinished):
                 if record.origin == sender and before < record.numbers[sender][self.me] <= to:
                     self._collect(record, out)
@@ -115,14 +121,12 @@ class StandingIn(PassingOn):
             if self._is_needed_for_publisher(record)
         }
         for issuer in unfinished:
-            at, wait = self._ask_finished.get(
-                issuer, (out.now + self.repeat_after, self.repeat_after)
-            )
-            if out.now >= at:
+            rounds, asked = self._ask_finished.get(issuer, (1, 0))
+            if rounds == 0:
                 self._tell(issuer, AskFinished(), out)
-                wait = min(2 * wait, MOST_PATIENCE * self.repeat_after)
-                at = out.now + wait
-            self._ask_finished[issuer] = (NodeId(at), NodeId(wait))
+                asked += 1
+                rounds = LONG_PATIENCE if asked >= OFTEN_ASKED else min(2**asked, MOST_PATIENCE)
+            self._ask_finished[issuer] = (NodeId(rounds - 1), NodeId(asked))
         for issuer in list(self._ask_finished):
             if issuer not in unfinished:
                 del self._ask_finished[issuer]

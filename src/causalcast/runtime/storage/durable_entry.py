@@ -48,7 +48,7 @@ class Step(msgspec.Struct, tag=1, array_like=True):
     publication: tuple[int, int, bytes] | None  # number, group, body
     records: list[StoredRecord]
     deliveries: list[StoredDelivery]
-    joined: int = NO_GROUP
+    joined: int | list[int] = NO_GROUP  # one group; seldom several
     left: int = NO_GROUP
 
 
@@ -65,7 +65,7 @@ class TraceRows(msgspec.Struct, array_like=True):
     at_us: int
     published: list[tuple[int, int, int]]  # message id, group, bytes; at most one
     delivered: list[tuple[int, int, int]]
-    joined: int
+    joined: int | list[int]
     left: int
 
 
@@ -231,8 +231,8 @@ class Memory:
         if step.publication is not None:
             self.published = step.publication[0]
             count(self.published_in, step.publication[1])
-        if step.joined != NO_GROUP:
-            self.groups[GroupId(step.joined)] = None
+        for joined in in_full(step.joined):
+            self.groups[GroupId(joined)] = None
         if step.left != NO_GROUP:
             self.groups.pop(GroupId(step.left), None)
         for _, group, _ in step.deliveries:
@@ -272,6 +272,20 @@ def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
     for index, (identity, group, _) in enumerate(step.deliveries):
         delivered.append((identity, group, len(delivery_in(step, index, me)[2])))
     return TraceRows(sequence, step.at_us, published, delivered, step.joined, step.left)
+
+
+def in_short(joined: list[GroupId]) -> int | list[int]:
+    """Groups as an entry has them."""
+    if len(joined) > 1:
+        return [int(group) for group in joined]
+    return int(joined[0]) if joined else NO_GROUP
+
+
+def in_full(joined: int | list[int]) -> list[int]:
+    """The groups that an entry says were joined."""
+    if isinstance(joined, list):
+        return joined
+    return [] if joined == NO_GROUP else [joined]
 
 
 def count(counts: dict[int, int], key: int) -> None:

@@ -1,5 +1,6 @@
 """`causalcast watch` of a folder of JSON lines tells what comes too late, without Spark."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -30,6 +31,16 @@ def test_a_folder_of_lines_is_watched(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told[-1]["verdict"] == "violated"
     assert main(["watch", str(tmp_path), "--until-idle", "0.2"]) == 1
     assert "and only later, at 1, its cause revoke (all)" in capsys.readouterr().out
+
+
+def test_a_folder_of_spans_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (Path(__file__).parents[2] / "examples" / "spans").iterdir():
+        (tmp_path / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(path.read_bytes()))
+    assert main(["watch", str(tmp_path), "--until-idle", "0.2", "--json"]) == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {(one["message"], one["cause"]) for one in told if "violation" in one}
+    assert ("bob-2", "ada-2") in found
+    assert told[-1]["verdict"] == "violated" and told[-1]["checked"]["fifo_order"] == "ok"
 
 
 def test_lines_and_runs_are_not_mixed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ examples:
   causalcast watch demo-run                  the logs of real nodes under this folder
   causalcast watch runs/7                    a run whose event files are being written
   causalcast watch runs                      every run in a folder, also those that begin later
-  causalcast watch logs                      JSON lines (*.jsonl) that another system writes
+  causalcast watch logs                      JSON lines or OTLP spans (*.jsonl) that others write
   causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds, and
                                              give the verdict that `verify` gives
 

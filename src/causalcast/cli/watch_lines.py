@@ -1,4 +1,4 @@
-"""`causalcast watch` of JSON lines that another system is writing: no Spark, no state on disk."""
+"""`causalcast watch` of JSON lines or spans that another system is writing: no Spark, no state."""
 
 import json
 import time
@@ -14,17 +14,18 @@ HEARTBEAT_SECONDS = 5.0
 
 def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) -> int:
     """Tell what comes too late until interrupted, or idle; then what `verify` says of it all."""
-    from causalcast.pipeline.live_table import PATIENCE, GrowingFiles, LiveLines
+    from causalcast.pipeline.live_table import PATIENCE, LiveLines
 
     teller = _Teller(as_json)
-    growing = [GrowingFiles(folder) for folder in folders]
+    growing = [_growing(folder) for folder in folders]
     live = LiveLines(patience=PATIENCE)
     last_news = last_told = time.monotonic()
+    lines_read = 0
     try:
         while until_idle is None or time.monotonic() - last_news <= until_idle:
             records = [record for files in growing for record in files.records()]
-            if records:
-                last_news = time.monotonic()
+            if (now_read := sum(files.lines_read() for files in growing)) > lines_read:
+                lines_read, last_news = now_read, time.monotonic()
             teller.tell(live.take(records))
             if time.monotonic() - last_told > HEARTBEAT_SECONDS:
                 last_told = time.monotonic()
@@ -33,6 +34,7 @@ def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) ->
     except KeyboardInterrupt:
         teller.tell_how_it_goes(live)
         return 1 if live.check.violations else 0
+    teller.tell(live.take([record for files in growing for record in files.finish()]))
     teller.tell(live.check.finish())
     teller.tell_how_it_goes(live)
     verdict = _verdict([path for files in growing for path in files.files()])
@@ -40,19 +42,42 @@ def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) ->
     return 1 if live.check.violations or not verdict.is_fine else 0
 
 
+def _growing(folder: Path) -> Any:
+    """Lines, or spans, by how the files begin."""
+    from causalcast.pipeline.live_spans import GrowingSpans
+    from causalcast.pipeline.live_table import GrowingFiles, json_lines_in
+    from causalcast.trace.spans.rules import SpanRules
+    from causalcast.trace.spans.span_files import OTLP, form_of
+
+    if any(form_of(path) == OTLP for path in json_lines_in(folder)):
+        return GrowingSpans(lambda: json_lines_in(folder), SpanRules())
+    return GrowingFiles(folder)
+
+
+def _run_of(files: Any) -> Any:
+    from causalcast.trace.foreign_log import import_records, records_of
+    from causalcast.trace.spans.rules import SpanRules
+    from causalcast.trace.spans.span_files import OTLP, form_of, spans_of
+    from causalcast.trace.spans.span_log import span_records
+
+    if any(form_of(path) == OTLP for path in files.paths):
+        rules = SpanRules()
+        records, _ = span_records(spans_of(files, OTLP, rules.wanted), rules)
+        return import_records(records, files.title, whole=False)
+    return import_records(records_of(files), files.title)
+
+
 def _verdict(paths: list[Path]) -> Any:
     import tempfile
 
     from causalcast.pipeline.check_run import check_folder
     from causalcast.pipeline.verdict import verdict_of
-    from causalcast.trace.foreign_log import import_records, records_of
     from causalcast.trace.log_files import LogFiles
     from causalcast.trace.run_folder import write_run
 
-    files = LogFiles(paths)
     with tempfile.TemporaryDirectory(prefix="causalcast-watch-") as folder:
         run = Path(folder) / "run"
-        write_run(run, import_records(records_of(files), files.title))
+        write_run(run, _run_of(LogFiles(paths)))
         return verdict_of(run, check_folder(run))
 
 

@@ -2,6 +2,8 @@
 message. Ink takes the colour of the page; what breaks the order is red.
 """
 
+import math
+from collections.abc import Sequence
 from html import escape
 
 from causalcast.pipeline.counter_example import Step, label_of
@@ -10,6 +12,9 @@ from causalcast.pipeline.names import Names
 TOP, LEFT = 46, 24
 ROW, LETTER = 38, 7.2  # pixels between events, and for a letter
 RED = "#c94f4f"
+CLEAR = 9  # pixels between an arrow and a dot that is none of its ends
+
+Point = tuple[float, float]
 
 
 def diagram(steps: list[Step], names: Names) -> str:
@@ -40,6 +45,31 @@ def _line(name: str, x: int, height: int) -> str:
     )
 
 
+def way(start: Point, end: Point, dots: Sequence[Point]) -> str:
+    """A line from one event to another; a bow, if the line would run through the dot of a third,
+    from which the arrow would then seem to come."""
+    (x1, y1), (x2, y2) = start, end
+    for bow in (0, 0.5, -0.5, 1.0):
+        middle = ((x1 + x2) / 2, (y1 + y2) / 2 + bow * ROW * 2)
+        if all(_distance(start, middle, end, dot) > CLEAR for dot in dots):
+            break
+    if bow == 0:
+        return f"M{x1} {y1} L{x2} {y2}"
+    return f"M{x1} {y1} Q{middle[0]:g} {middle[1]:g} {x2} {y2}"
+
+
+def _distance(start: Point, middle: Point, end: Point, dot: Point) -> float:
+    """How near a bow comes to a dot."""
+    nearest = float("inf")
+    for step in range(51):
+        t = step / 50
+        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t**2
+        x = a * start[0] + b * middle[0] + c * end[0]
+        y = a * start[1] + b * middle[1] + c * end[1]
+        nearest = min(nearest, math.hypot(x - dot[0], y - dot[1]))
+    return nearest
+
+
 def _arrows(steps: list[Step], x: dict[int, int], y: list[int]) -> list[str]:
     """From each publication to its deliveries at other nodes."""
     published = {s.message: place for place, s in enumerate(steps) if s.kind == "publish"}
@@ -53,9 +83,11 @@ def _arrows(steps: list[Step], x: dict[int, int], y: list[int]) -> list[str]:
             continue
         colour = RED if step.remark else "currentColor"
         back = 7 if to_x > from_x else -7
+        others = [(x[s.node], at) for n, (s, at) in enumerate(zip(steps, y, strict=True))
+                  if n not in (start, place)]  # fmt: skip
+        path = way((from_x, y[start]), (to_x - back, y[place]), others)
         arrows.append(
-            f'<line x1="{from_x}" y1="{y[start]}" x2="{to_x - back}" y2="{y[place]}"'
-            f' stroke="{colour}" stroke-width="1.4" opacity=".75"/>'
+            f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.4" opacity=".75"/>'
             f'<path d="M{to_x - back} {y[place]} l{-back} -4 l0 8 z" fill="{colour}"/>'
         )
     return arrows

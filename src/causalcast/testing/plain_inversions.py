@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 JsonLine = dict[str, Any]
+SPOKE = ("publish", "deliver")
 Inversions = dict[tuple[str, str], set[str]]
 """Process and message that came too early, to the causes that came after it."""
 
@@ -28,11 +29,8 @@ class PlainLog:
                 if line["kind"] == "publish":
                     name = line["message"]
                     causes = set(line.get("causes", ())) & set(self.publications)
-                    seen = {
-                        row["message"]
-                        for row in log
-                        if _instant(row) < _instant(line) and row["kind"] in ("publish", "deliver")
-                    }
+                    earlier = (row for row in log if _instant(row) < _instant(line))
+                    seen = {row["message"] for row in earlier if row["kind"] in SPOKE}
                     self.declared[name] = causes - {name}
                     self.direct[name] = (seen & set(self.publications) | causes) - {name}
 

@@ -50,7 +50,7 @@ def test_a_gap_is_one_only_in_a_whole_log() -> None:
     assert broken(gap, whole=False) == []
     run = imported(gap, "none", False)
     assert check_run(run).unknown["causal_order"] == 2, "m and x follow z, which is not there"
-    assert check_run(run).counts.judged == 1
+    assert check_run(run).counts.judged == 1, "z at b"
 
 
 def test_keys_order_only_among_themselves() -> None:

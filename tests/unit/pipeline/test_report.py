@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.pipeline import report
+from causalcast.pipeline import report, space_time
 from causalcast.pipeline.check_run import check_folder
+from causalcast.pipeline.counter_example import Step
+from causalcast.pipeline.names import Names
 from causalcast.pipeline.verdict import Verdict, verdict_of
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenario import Scenario
@@ -69,3 +71,20 @@ def test_verify_says_how_many_it_does_not_tell(
     assert main(["verify", str(folder), "--local"]) == 1
     said = capsys.readouterr().out
     assert f"… and {causal.violations - 5:,} more" in said
+
+
+def test_no_arrow_runs_through_the_dot_of_another_event() -> None:
+    """The basic case: three nodes, rows and columns evenly spaced."""
+    steps = [
+        Step(0, "publish", 1, 0),
+        Step(1, "deliver", 1, 0),
+        Step(1, "publish", 2, 1),
+        Step(2, "deliver", 2, 0, "too early"),
+        Step(2, "deliver", 1, 1, "too late"),
+    ]
+    straight = space_time.way((0, 0), (200, 152), [])
+    assert straight == "M0 0 L200 152"
+    bow = space_time.way((0, 0), (200, 152), [(100, 76)])
+    assert " Q" in bow, "it would run through the dot in the middle"
+    names = Names({0: "a", 1: "b", 2: "c"})
+    assert space_time.diagram(steps, names).count(" Q") == 1

@@ -4,8 +4,9 @@ They share the walk because FIFO order is causal order between messages of one o
 order is causal order by declared causes alone.
 
 Where doubts are left (a partial log, deliveries that may be repetitions) a log is walked twice: by
-what is owed for certain, which finds violations, and by all that may be owed, which finds also what
-cannot be known.
+what is owed for certain, which finds violations, and by all that may be owed, which finds what
+cannot be known: deliveries one of whose nearest causes is not accounted for. If all nearest causes
+of all deliveries came before them, so did all others. (Where there are keys, any cause counts.)
 """
 
 from dataclasses import dataclass, field
@@ -131,11 +132,31 @@ def _walk(
     )
     if log.leaves_doubts:
         maybe = np.zeros(2, np.int64)
-        nothing = np.zeros((2, 0, 2), np.int64)
         for first, end, owed in log.stretches():
-            _walk_stretch(log, graph, keys, first, end, ~owed | log.graph.cyclic, nothing, maybe)
-        fifo.unknown, causal.unknown = (maybe - counts).tolist()
+            exempt = ~owed | log.graph.cyclic
+            if keys is not None:
+                _walk_keyed(log, keys, first, end, exempt, found, maybe)
+            else:
+                _walk_nearest(log, graph, first, end, exempt, found, maybe)
+        for early, rows, count in zip((fifo, causal), found, maybe, strict=True):
+            early.unknown = len(np.setdiff1d(rows[:count, 0], early.rows))
     return fifo, causal
+
+
+def _walk_nearest(
+    log: LogView, graph: PublishGraph, first: int, end: int, exempt: Bools, found: Ints,
+    counts: Ints,
+) -> None:  # fmt: skip
+    p, table = graph.publications, graph.short
+    latest = np.full(len(p), -1, np.int64)
+    close_look.nearest_causes(
+        table.offsets, table.words, table.masks, graph.order, graph.component, log.got_at, exempt,
+        latest,
+    )  # fmt: skip
+    close_look.unaccounted_deliveries(
+        log.judged, log.dense, log.instant, first, end, log.got_at, log.delivered, exempt,
+        log.graph.cyclic, latest, p.origin, p.before, p.base, p.rank, found, counts,
+    )  # fmt: skip
 
 
 def _walk_stretch(

@@ -67,6 +67,57 @@ def latest_causes(
 
 
 @compiled  # type: ignore[untyped-decorator,unused-ignore]
+def nearest_causes(
+    offsets: Any, words: Any, masks: Any, order: Any, component: Any, got: Any, exempt: Any,
+    latest: Any,
+) -> None:  # fmt: skip
+    """latest[m] = the instant at which the last of m's nearest causes arrives here.
+
+    What lies behind a cause that is owed here does not count: that is the cause's own affair.
+    """
+    for place in range(len(order)):
+        m = order[place]
+        last = np.int64(-1)
+        for pair in range(offsets[m], offsets[m + 1]):
+            for byte in range(0, 64, 8):
+                bits = (masks[pair] >> np.int64(byte)) & _BYTE
+                x = np.int64(words[pair]) * 64 + byte
+                while bits != 0:
+                    if bits & _ONE:
+                        if not exempt[x]:
+                            last = max(last, got[x])
+                        elif component[x] != component[m]:
+                            last = max(last, latest[x])
+                    bits >>= _ONE
+                    x += 1
+        latest[m] = last
+
+
+@compiled  # type: ignore[untyped-decorator,unused-ignore]
+def unaccounted_deliveries(
+    kind: Any, dense: Any, instant: Any, first: int, end: int, got: Any, delivered: Any,
+    exempt: Any, cyclic: Any, latest: Any, origin: Any, before: Any, base: Any, rank: Any,
+    found: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Deliveries in rows first..end-1 one of whose nearest causes is not there yet.
+
+    `found[0]`: whose origin's last message before it, of those owed, is not; `found[1]`: any.
+    """
+    for row in range(first, end):
+        m = dense[row]
+        if kind[row] != DELIVER or m < 0 or delivered[m] != row or cyclic[m]:
+            continue
+        q = origin[m]
+        number = before[m] - 1
+        while number > 0 and exempt[rank[base[q] + number - 1]]:
+            number -= 1
+        if number > 0 and got[rank[base[q] + number - 1]] > instant[row]:
+            _note(0, row, -1, found, counts)
+        if latest[m] > instant[row]:
+            _note(1, row, -1, found, counts)
+
+
+@compiled  # type: ignore[untyped-decorator,unused-ignore]
 def early_deliveries(
     kind: Any, dense: Any, instant: Any, first: int, end: int, got: Any, delivered: Any,
     exempt: Any, cyclic: Any, latest: Any, witness: Any, origin: Any, before: Any, base: Any,

@@ -31,8 +31,8 @@ def differences(
         for guarantee in (*ORDERS, "no_creation", "no_duplication"):
             doubtful, count = judgement.unknown.get(guarantee, []), unknown[guarantee]
             # Of orders the pipeline counts only deliveries whose nearest causes are in doubt.
-            few = count < len(doubtful) and (count > 0 or judgement.violations[guarantee])
-            if len(doubtful) != count and not (guarantee in ORDERS and few):
+            fits = count <= len(doubtful) if guarantee in ORDERS else count == len(doubtful)
+            if not fits:
                 said.append(f"{guarantee}: unknown {doubtful[:3]}, not {count}")
     for guarantee in judgement.violations:
         violations = judgement.violations[guarantee]

@@ -6,54 +6,138 @@ from pathlib import Path
 import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, take, until
 
+from causalcast import Node
 from causalcast.runtime import compaction
 from causalcast.runtime.storage import journal, journal_frames
 from causalcast.runtime.storage.journal_frames import read_frames
 
 LIMIT = 400_000
 BODY = b"." * 4000
+PROTOCOLS = [
+    "vector_clock_broadcast",
+    "locamu",
+    "delta_neighbourhood",
+    "cbcast",
+    "causal_barriers",
+    "causal_separators",
+]
 
 
-def test_publishers_wait_for_an_absent_neighbour_in_the_end(tmp_path: Path) -> None:
+class Town(Neighbourhood):
+    """Two neighbours that may keep little for each other."""
+
+    def __init__(self, folder: Path, protocol: str) -> None:
+        overlay = "line" if protocol in ("locamu", "delta_neighbourhood") else "full_mesh"
+        self.options = 'zones = "1; 2"' if protocol == "causal_separators" else ""
+        limits = f"[limits]\nkept_bytes = {LIMIT}"
+        super().__init__(folder, 2, protocol, f'kind = "{overlay}"', level="none", more=limits)
+
+    def node(self, node: int) -> Node:
+        return Node(self.config(node, options=self.options))
+
+
+class Publisher:
+    """Publishes as fast as it may."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.published = 0
+        self._task = asyncio.create_task(self._publish())
+
+    async def _publish(self) -> None:
+        while True:
+            await self.node.group("all").publish(BODY)
+            self.published += 1
+
+    async def until_it_waits(self) -> None:
+        """Until it is told why it waits, and for whom."""
+        await until(lambda: self.node.status()["publishers_wait"] != [])
+        assert self.node.status()["publishers_wait"] == [
+            "too much is kept for node 2 ([limits] kept_bytes)"
+        ]
+        assert self.published * len(BODY) < LIMIT
+
+    async def stop(self) -> int:
+        """How many it has published then."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        count: int = self.node.status()["published"]["all"]
+        return count
+
+    def events(self) -> list[str]:
+        """What its operator heard of what is kept."""
+        names = [event.name for event in self.node._running().events.since(0)]
+        return [name for name in names if name.startswith("keeps_")]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_publishers_wait_for_an_absent_neighbour_in_the_end(tmp_path: Path, protocol: str) -> None:
     """Half-way the operator hears of it; when the neighbour is back everybody goes on."""
-    town = Neighbourhood(tmp_path, 2, level="none", more=f"[limits]\nkept_bytes = {LIMIT}")
+    town = Town(tmp_path, protocol)
 
     async def story() -> None:
         one = town.node(1)
         await one.start()
-        published = 0
-
-        async def publish() -> None:
-            nonlocal published
-            while True:
-                await one.group("all").publish(BODY)
-                published += 1
-
-        publishing = asyncio.create_task(publish())
-        await until(lambda: one.status()["publishers_wait"] != [])
-        assert one.status()["publishers_wait"] == [
-            "too much is kept for node 2 ([limits] kept_bytes)"
-        ]
-        assert published * len(BODY) < LIMIT < one.status()["kept_bytes"] < LIMIT + 3 * len(BODY)
-        names = [event.name for event in one._running().events.since(0)]
-        assert names == ["keeps_much"]
+        publisher = Publisher(one)
+        await publisher.until_it_waits()
+        assert LIMIT < one.status()["kept_bytes"] < LIMIT + 3 * len(BODY)
+        assert publisher.events() == ["keeps_much"]
         assert f'causalcast_kept_bytes{{node="1"}} {one.status()["kept_bytes"]}' in one.metrics()
         await asyncio.sleep(0.3)  # what was under way is done
-        waiting = published
+        waiting = publisher.published
         await asyncio.sleep(0.3)
-        assert published == waiting, "nobody publishes now"
+        assert publisher.published == waiting, "nobody publishes now"
         async with asyncio.timeout(PATIENCE):
             two = town.node(2)
             await two.start()
-            await until(lambda: published > 2 * waiting)
-        publishing.cancel()
-        await asyncio.wait([publishing])
-        count = one.status()["published"]["all"]
+            await until(lambda: publisher.published > 2 * waiting)
+        count = await publisher.stop()
         assert await take(two.group("all"), count) == [BODY] * count
         await until(lambda: one.status()["kept_bytes"] == 0)
-        assert "keeps_little" in [event.name for event in one._running().events.since(0)]
+        assert "keeps_little" in publisher.events()
         await one.stop()
         await two.stop()
+
+    asyncio.run(story())
+
+
+def test_publishers_go_on_when_the_absent_one_is_declared_gone(tmp_path: Path) -> None:
+    town = Town(tmp_path, "locamu")
+
+    async def story() -> None:
+        one = town.node(1)
+        await one.start()
+        publisher = Publisher(one)
+        await publisher.until_it_waits()
+        waiting = publisher.published
+        one.declare_gone(2)
+        await until(lambda: publisher.published > 2 * waiting)
+        await publisher.stop()
+        await until(lambda: one.status()["kept_bytes"] == 0)
+        await one.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_was_kept_before_a_restart_makes_publishers_wait_after_it(
+    tmp_path: Path, protocol: str
+) -> None:
+    town = Town(tmp_path, protocol)
+
+    async def story() -> None:
+        one = town.node(1)
+        await one.start()
+        publisher = Publisher(one)
+        await publisher.until_it_waits()
+        await publisher.stop()
+        kept = one.status()["kept_bytes"]
+        await one.stop()
+        one = town.node(1)
+        await one.start()
+        assert one.status()["kept_bytes"] == kept
+        await Publisher(one).until_it_waits()
+        await one.stop()
 
     asyncio.run(story())
 

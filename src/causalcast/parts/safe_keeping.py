@@ -32,6 +32,7 @@ from causalcast.core.duration import SECOND
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 
 TEND: Final = "safe_keeping.tend"
 TELL: Final = "safe_keeping.tell"
@@ -107,8 +108,9 @@ RARE: Final = ["safe_keeping.handed_over", "safe_keeping.offered_in_vain"]
 class Kept:
     """A copy, and who of its destinations may lack it."""
 
-    def __init__(self, message: Message, may_lack: list[NodeId]) -> None:
+    def __init__(self, message: Message, may_lack: list[NodeId], weight: int) -> None:
         self.message = message
+        self.weight = weight  # bytes, roughly
         self.stays = False  # it was the oldest of its group when that was last looked at
         self._others = may_lack  # the same list for many
         self._may_lack: dict[NodeId, None] | None = None
@@ -151,12 +153,13 @@ class SafeKeeping:
         hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
         forgot: Callable[[NodeId, Name], None] | None = None,
         needs: Callable[[NodeId, Message], bool] | None = None,
+        body_bytes: Callable[[Message], int] | None = None,
     ) -> None:
         """`everywhere_up_to`: of own copies up to a number, the last one that is everywhere with
         all before it; `is_on_its_way`: of those that are not, whether somebody who is there lacks
         it; `lacks`: whether this node lacks one that is offered; `hand_over`: bring a copy of an
         origin to a peer; `forgot`: a copy is everywhere; `needs`: whether a node that a copy was
-        for still needs it."""
+        for still needs it; `body_bytes`: how large the bodies in a copy are."""
         self._forgot = forgot
         self._needs = needs
         self._first_pause = first_pause
@@ -167,6 +170,8 @@ class SafeKeeping:
         self._hand_over = hand_over
         self._shelves: dict[NodeId, dict[GroupId, Shelf]] = {}
         self._kept = 0  # copies on all of them
+        self.kept_bytes = 0  # that these take, roughly
+        self._body_bytes = body_bytes
         self._up: dict[NodeId, None] = {}
         self._suspected: dict[NodeId, None] = {}
         self._tending = False
@@ -194,8 +199,10 @@ class SafeKeeping:
             shelf = shelves[group] = Shelf()
         if number <= shelf.everywhere or number in shelf.copies:
             return False
-        shelf.copies[number] = Kept(message, others)
+        weight = KEPT_OVERHEAD + (0 if self._body_bytes is None else self._body_bytes(message))
+        shelf.copies[number] = Kept(message, others, weight)
         self._kept += 1
+        self.kept_bytes += weight
         self._pause = self._first_pause
         return True
 
@@ -457,8 +464,10 @@ class SafeKeeping:
         return None if shelf is None else shelf.copies.get(name[1])
 
     def _forget(self, origin: NodeId, name: Name) -> None:
-        if self._shelves[origin][name[0]].copies.pop(name[1], None) is not None:
+        copy = self._shelves[origin][name[0]].copies.pop(name[1], None)
+        if copy is not None:
             self._kept -= 1
+            self.kept_bytes -= copy.weight
             if self._forgot is not None:
                 self._forgot(origin, name)
 
@@ -475,7 +484,7 @@ class SafeKeeping:
                 break
             gone.append(number)
         for number in gone:
-            del shelf.copies[number]
+            self.kept_bytes -= shelf.copies.pop(number).weight
         self._kept -= len(gone)
         if self._forgot is not None:
             for number in gone:

@@ -41,6 +41,7 @@ from causalcast.core import (
     origin_of,
 )
 from causalcast.core.spec import OptionValue
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.tree.neighbourhood import Neighbourhood
 from causalcast.parts.tree.safe_path import NOBODY
 
@@ -130,6 +131,7 @@ class DeltaNeighbourhood(Multicast):
         self.queue: list[Publication] = []
         self.passages: dict[MessageId, Passage] = {}
         self.last: dict[NodeId, int] = {}
+        self._kept_bytes = 0  # what waits or is passed on, roughly
         # Does not.
         self.suspected: dict[NodeId, None] = {}
         self.links: dict[NodeId, LinkId] = {}
@@ -138,14 +140,26 @@ class DeltaNeighbourhood(Multicast):
     # Publishing, one at a time
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
-        self.queue.append(publication)
+        self._enqueue(publication)
         out.persist(Queued(publication))
         self._start_next(out)
+
+    def _enqueue(self, publication: Publication) -> None:
+        self.queue.append(publication)
+        self._kept_bytes += _weight(publication)
+
+    def _dequeue(self) -> Publication:
+        publication = self.queue.pop(0)
+        self._kept_bytes -= _weight(publication)
+        return publication
+
+    def kept_bytes(self) -> int:
+        return self._kept_bytes
 
     def _start_next(self, out: Outbox) -> None:
         """Let own publications begin, as long as none is under way; any number may wait."""
         while self.queue and not self._is_busy():
-            self._start(self.queue.pop(0), NOBODY, NOBODY, out)
+            self._start(self._dequeue(), NOBODY, NOBODY, out)
 
     def _is_busy(self) -> bool:
         return any(
@@ -191,6 +205,7 @@ class DeltaNeighbourhood(Multicast):
         """Take a publication in; its targets are asked for later."""
         passage = Passage(publication, back)
         self.passages[publication.id] = passage
+        self._kept_bytes += _weight(publication)
         self.last[origin_of(publication.id)] = number_of(publication.id)
         return passage
 
@@ -234,8 +249,13 @@ class DeltaNeighbourhood(Multicast):
         passage.confirm_to = {}
         passage.is_confirmed = True
         if not (self.keeps and passage.skipped):
-            self.passages.pop(message, None)
+            self._end(message)
             out.persist(Finished(message))
+
+    def _end(self, message: MessageId) -> None:
+        passage = self.passages.pop(message, None)
+        if passage is not None:
+            self._kept_bytes -= _weight(passage.publication)
 
     # Links, suspicions, time
 
@@ -292,16 +312,16 @@ class DeltaNeighbourhood(Multicast):
     def on_recover(self, records: list[Message], out: Outbox) -> None:
         for record in records:
             if isinstance(record, Queued):
-                self.queue.append(record.publication)
+                self._enqueue(record.publication)
             elif isinstance(record, Started):
                 if record.back == NOBODY:  # it began when the one before was everywhere
                     for passage in self.passages.values():
                         passage.is_confirmed = passage.is_confirmed or passage.back == NOBODY
                 self._restart(record.publication, NodeId(record.back))
                 if self.queue and self.queue[0].id == record.publication.id:
-                    self.queue.pop(0)
+                    self._dequeue()
             elif isinstance(record, Finished):
-                self.passages.pop(record.message, None)
+                self._end(record.message)
             else:
                 assert isinstance(record, LastNumbers)
                 self.last.update(record.last)
@@ -320,6 +340,10 @@ class DeltaNeighbourhood(Multicast):
 
     def state_size(self) -> int:
         return len(self.last) + len(self.passages) + len(self.queue)
+
+
+def _weight(publication: Publication) -> int:
+    return KEPT_OVERHEAD + len(publication.body)
 
 
 def build(setup: Setup) -> DeltaNeighbourhood:

@@ -110,7 +110,7 @@ class FirstGeneration(Multicast):
         self.sending.on_suspect(peer, out)
 
     def kept_bytes(self) -> int:
-        return self.sending.kept_bytes
+        return self.sending.kept_bytes + self.sending.safe.kept_bytes
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         self.sending.on_trust(peer, out)

@@ -140,7 +140,7 @@ class AddressedMulticast(Multicast):
     def __init__(self, setup: Setup) -> None:
         self.me = setup.me
         self.everybody = setup.topology.everybody()
-        self.links = ReliableLinks(setup)
+        self.links = ReliableLinks(setup, body_bytes=self._body_bytes)
         self.lists = MemberLists(setup.me, setup.groups, self.everybody)
         self.waiting = WaitingRoom()
         self._entrusts = setup.flag("entrust")
@@ -152,6 +152,7 @@ class AddressedMulticast(Multicast):
             self._hand_over,
             self._forget,
             self.needs,
+            self._body_bytes,
         )
         # Own messages that somebody may lack: per group of their names, in the order of numbers.
         self._spreading: dict[GroupId, dict[int, Spreading]] = {}
@@ -550,6 +551,14 @@ class AddressedMulticast(Multicast):
             self._to_entrust[node].pop((origin, name), None)
             if not self._to_entrust[node]:
                 del self._to_entrust[node]
+
+    def kept_bytes(self) -> int:
+        return self.links.kept_bytes() + self.safe.kept_bytes
+
+    def _body_bytes(self, message: Message) -> int:
+        inside = message.message if isinstance(message, Entrusted) else message
+        content = self.content_of(inside)
+        return len(content.publication.body) if isinstance(content, Published) else 0
 
     def kept(self) -> int:
         """Messages that somebody may lack, and traces of them."""

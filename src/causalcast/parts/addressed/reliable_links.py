@@ -6,6 +6,7 @@ repeated; the receiver takes parcels in their order and persists each with what 
 was sent to several nodes in one step reaches all of them, whatever crashes, once all are back.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 from causalcast.core.ids import NodeId
@@ -13,6 +14,7 @@ from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Setup
 from causalcast.parts.broadcast import reliable_sending
+from causalcast.parts.kept_weight import SharedWeight
 
 REPEAT: Final = "reliable_links.repeat"
 ACKNOWLEDGE: Final = "reliable_links.acknowledge"
@@ -143,14 +145,21 @@ class Direction:
 class ReliableLinks:
     """Both directions to every peer."""
 
-    def __init__(self, setup: Setup, peers: list[NodeId] | None = None) -> None:
-        """To everybody, or only to these `peers`."""
+    def __init__(
+        self,
+        setup: Setup,
+        peers: list[NodeId] | None = None,
+        body_bytes: Callable[[Message], int] | None = None,
+    ) -> None:
+        """To everybody, or only to these `peers`; `body_bytes` says how large the bodies in what is
+        sent are."""
         self.me = setup.me
         self.repeat_after = setup.number("repeat_after")
         self.acknowledge_after = setup.number("acknowledge_after")
         self.window = setup.number("window")
         others = setup.topology.everybody() if peers is None else peers
         self.peers = {peer: Direction() for peer in others if peer != setup.me}
+        self._weight = SharedWeight(body_bytes)  # of what was not acknowledged
 
     # What the owner calls
 
@@ -161,7 +170,7 @@ class ReliableLinks:
         for peer in others:
             direction = self.peers[peer]
             direction.sent += 1
-            direction.kept[direction.sent] = content
+            self._keep(direction, direction.sent, content)
             self._send_waiting(peer, direction, out)
 
     def give_up(self, to: list[NodeId], out: Outbox) -> None:
@@ -171,7 +180,9 @@ class ReliableLinks:
 
     def _forget(self, peers: list[NodeId]) -> None:
         for peer in peers:
-            self.peers[peer].kept = {}
+            direction = self.peers[peer]
+            for number in list(direction.kept):
+                self._drop(direction, number)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> list[Message]:
         """What can be taken now, in its order; each is persisted."""
@@ -244,7 +255,7 @@ class ReliableLinks:
             for peer in record.to:
                 direction = self.peers[peer]
                 direction.sent += 1
-                direction.kept[direction.sent] = record.content
+                self._keep(direction, direction.sent, record.content)
         elif isinstance(record, Taken):
             self.peers[record.sender].taken += 1
         elif isinstance(record, Counts):
@@ -255,7 +266,7 @@ class ReliableLinks:
         elif isinstance(record, GivenUp):
             self._forget(record.to)
         elif isinstance(record, Unacknowledged):
-            self.peers[record.to].kept[record.number] = record.content
+            self._keep(self.peers[record.to], record.number, record.content)
         return record
 
     def snapshot(self) -> list[Message]:
@@ -289,6 +300,10 @@ class ReliableLinks:
         """Parcels that were not acknowledged."""
         return sum(len(direction.kept) for direction in self.peers.values())
 
+    def kept_bytes(self) -> int:
+        """What these take, roughly."""
+        return self._weight.bytes
+
     def size(self) -> int:
         """Entries kept."""
         early = sum(len(direction.early) for direction in self.peers.values())
@@ -296,10 +311,19 @@ class ReliableLinks:
 
     # Small things
 
+    def _keep(self, direction: Direction, number: int, content: Message) -> None:
+        direction.kept[number] = content
+        self._weight.keep(content)
+
+    def _drop(self, direction: Direction, number: int) -> None:
+        content = direction.kept.pop(number, None)
+        if content is not None:
+            self._weight.drop(content)
+
     def _on_got(self, peer: NodeId, direction: Direction, got: Got, out: Outbox) -> None:
         acknowledged = direction.acknowledged
         for number in range(acknowledged + 1, min(got.count, direction.sent) + 1):
-            direction.kept.pop(number, None)
+            self._drop(direction, number)
             direction.acknowledged = number
         if got.answer:
             out.send(peer, Got(direction.taken, False))

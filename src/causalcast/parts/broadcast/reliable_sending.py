@@ -26,6 +26,7 @@ from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Misfit, Option, Setup
 from causalcast.parts import safe_keeping
 from causalcast.parts.duplicate_filter import DuplicateFilter
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.safe_keeping import SafeKeeping
 
 REPEAT: Final = "reliable_sending.repeat"
@@ -38,7 +39,6 @@ OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, rough
 # up the numbers of an origin, or makes others keep places for millions that never come.
 LEAST_AHEAD: Final = 1 << 16
 WINDOWS_AHEAD: Final = 64
-KEPT_OVERHEAD: Final = 500  # bytes of memory that a small message takes while it is kept
 LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
 
 
@@ -199,6 +199,7 @@ class ReliableSending:
             self._is_on_its_way,
             self._lacks,
             self._hand_over,
+            body_bytes=size_of,
         )
         # A busy link is acknowledged before the window is full, however late the timer is.
         self._acknowledge_at = max(self.window // 4, LEAST_EARLY)

@@ -174,7 +174,7 @@ class StampedBroadcast(Multicast):
         return self.sending.waiting_bytes()
 
     def kept_bytes(self) -> int:
-        return self.sending.kept_bytes
+        return self.sending.kept_bytes + self.sending.safe.kept_bytes
 
     def furthest(self, origin: NodeId) -> int:
         return self.sending.furthest(origin)

@@ -138,7 +138,7 @@ class CausalSeparators(ZoneJoining):
             setup.me,
             ZoneKnowledge(zone_map, zone_map.home[setup.me], setup.groups),
             crossings,
-            ReliableLinks(setup, list(dict.fromkeys(servers))),
+            ReliableLinks(setup, list(dict.fromkeys(servers)), _body_bytes),
             [
                 GroupId(number)
                 for number in range(len(setup.groups.names))
@@ -525,10 +525,19 @@ class CausalSeparators(ZoneJoining):
                         found.append(f"came through {sender}; waits for what other servers bring")
         return found
 
+    def kept_bytes(self) -> int:
+        inside = sum(zone.automaton.kept_bytes() for zone in self.zones.values())
+        return inside + sum(c.kept_bytes for c in self.crossings) + self.links.kept_bytes()
+
     def state_size(self) -> int:
         inside = sum(zone.automaton.state_size() for zone in self.zones.values())
         kept = sum(len(crossing.kept) for crossing in self.crossings)
         return inside + kept + len(self.seen) + self.links.size()
+
+
+def _body_bytes(content: Message) -> int:
+    """Of what servers send one another."""
+    return len(content.unit) if isinstance(content, Crossing) else 0
 
 
 def _hosted(setup: Setup, zone_map: ZoneMap, number: int) -> HostedZone:

@@ -26,6 +26,7 @@ from typing import Final, final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Envelope, Membership, Message, Publication, Wire
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.vector_clock import VectorClock, covers, merge
 from causalcast.protocols.causal_separators.zone_map import Joint
 from causalcast.protocols.causal_separators.zone_unit import Unit, unpacked
@@ -226,6 +227,7 @@ class Kept:
 
     def __init__(self, unit: Unit, sent: dict[NodeId, NodeId], turn: int) -> None:
         self.unit = unit
+        self.weight = KEPT_OVERHEAD + len(unit.publication.body)  # bytes, roughly
         self.sent = sent  # partner -> carrier, on this server's order
         self.turn = turn  # whose it is, by number
 
@@ -267,6 +269,7 @@ class ZoneCrossing:
         self.turn = 0  # whose it is to carry
         self.in_a_row = 0  # units of this turn
         self.kept: dict[int, Kept] = {}  # by place
+        self.kept_bytes = 0  # that these take, roughly
         self.to_carry: dict[NodeId, list[Carry]] = {}  # by lead, in its order
         self.has: dict[NodeId, VectorClock] = {peer: {} for peer in self.partners}
         # What went to them on this server's own channel, and may be on its way.
@@ -292,6 +295,7 @@ class ZoneCrossing:
         self.kept = {
             place: Kept(unit, {}, self._turn_for(unit)) for place, unit in enumerate(units, 1)
         }
+        self.kept_bytes = sum(kept.weight for kept in self.kept.values())
         self.places = len(units)
         self.phase = OPEN
 
@@ -334,7 +338,7 @@ class ZoneCrossing:
         if self.phase == CLOSED or self.sealed:  # it is for the next opening, if for any
             return
         self.places += 1
-        self.kept[self.places] = Kept(unit, {}, self._turn_for(unit))
+        self._keep(self.places, Kept(unit, {}, self._turn_for(unit)))
         self._forget_if_there(self.places)  # another server may have been faster
 
     def _turn_for(self, unit: Unit) -> int:
@@ -489,6 +493,11 @@ class ZoneCrossing:
             for partner in self.partners
         ):
             del self.kept[place]
+            self.kept_bytes -= kept.weight
+
+    def _keep(self, place: int, kept: Kept) -> None:
+        self.kept[place] = kept
+        self.kept_bytes += kept.weight
 
     # From the other zone
 
@@ -567,7 +576,7 @@ class ZoneCrossing:
             self.has.update({peer: dict(counts) for peer, counts in record.has.items()})
             self.brought.update({peer: dict(counts) for peer, counts in record.brought.items()})
         elif isinstance(record, KeptUnit):
-            self.kept[record.place] = Kept(unpacked(record.unit), dict(record.sent), self.turn)
+            self._keep(record.place, Kept(unpacked(record.unit), dict(record.sent), self.turn))
         elif isinstance(record, WaitingUnit):
             if isinstance(record.content, Carry):
                 self.on_carry(record.sender, record.content)

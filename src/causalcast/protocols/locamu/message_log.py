@@ -2,9 +2,11 @@
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.tree.neighbourhood import Pair
 from causalcast.parts.tree.safe_path import NOBODY, Numbers, Stamped
 from causalcast.protocols.locamu.holdback import Stamp
+from causalcast.protocols.locamu.messages import Copy
 
 
 class Record(Stamped):
@@ -25,6 +27,8 @@ class Record(Stamped):
     ) -> None:
         super().__init__(origin, epoch, back, numbers)
         self.message = message
+        body = message.publication.body if isinstance(message, Copy) else b""
+        self.weight = KEPT_OVERHEAD + len(body)  # bytes, roughly
         self.since = at  # when it was processed here
         self.needs: dict[Pair, int] = {}
         self.targets: dict[NodeId, int] = {}  # whom I numbered it for
@@ -69,10 +73,12 @@ class MessageLog:
         self.own: dict[Record, None] = {}  # those that were published here
         self.open: dict[NodeId, dict[Record, None]] = {}  # by targets that may not be complete
         self._index: dict[Stamp, Record] = {}
+        self.kept_bytes = 0  # that the records take, roughly
 
     def add(self, record: Record) -> None:
         """Keep a record."""
         self.records[record] = None
+        self.kept_bytes += record.weight
         if record.back == NOBODY:
             self.own[record] = None
         self.open_for(record, record.targets)
@@ -127,6 +133,7 @@ class MessageLog:
     def remove(self, record: Record) -> None:
         """Forget a record."""
         del self.records[record]
+        self.kept_bytes -= record.weight
         self.own.pop(record, None)
         for node in record.targets:
             if node in self.open:

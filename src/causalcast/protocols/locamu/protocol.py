@@ -968,6 +968,9 @@ class Locamu(StandingIn):
     def state_size(self) -> int:
         return self.past.size() + self.log.size()
 
+    def kept_bytes(self) -> int:
+        return self.log.kept_bytes
+
     def is_idle(self) -> bool:
         """Whether nothing is kept, awaited or held, as it must be once everybody has everything."""
         gaps = any(

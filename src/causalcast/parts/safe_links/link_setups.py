@@ -33,7 +33,12 @@ def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
     """Give a protocol the set-up of links that its options ask for."""
     multicast.most_kept = setup.number("most_kept")
     if setup.text("link_setup") == "vector":
-        multicast.setup = VectorSetup(multicast, setup.number("log"), setup.number("give_up_after"))
+        multicast.setup = VectorSetup(
+            multicast,
+            setup.number("log"),
+            setup.number("log_bytes"),
+            setup.number("give_up_after"),
+        )
     else:
         together = setup.text("directions") == "together"
         multicast.setup = SafePathSetup(multicast, setup.number("discover_for"), together)

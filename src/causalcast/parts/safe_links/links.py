@@ -23,6 +23,7 @@ from causalcast.core.duration import SECOND
 from causalcast.core.ids import LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 
 ORPHAN: Final = "safe_links.orphan"
 # A birth takes a few round trips; after a second something is wrong.
@@ -114,6 +115,7 @@ class SafeLinkMulticast(Multicast):
         self.delivered = 0  # counts deliveries
         self.out_of_turn = 0  # counts what no honest neighbour would have brought
         self.backlog: list[Publication] = []
+        self._backlog_bytes = 0  # that these take, roughly
         self.most_kept = 0  # for one link; 0: without limit
         self._orphan_for = 0  # how long an unborn node waits before it complains; 0: not yet
         self.setup = LinkSetup()  # replaced by whoever builds the protocol
@@ -174,17 +176,22 @@ class SafeLinkMulticast(Multicast):
             self.accept(publication, 0, None, out)
         else:
             self.backlog.append(publication)
+            self._backlog_bytes += KEPT_OVERHEAD + len(publication.body)
             out.note("safe_links.waits_for_birth", publication.id)
             out.deliver(publication)
 
     def takes_part(self) -> bool:
         return self.born
 
+    def kept_bytes(self) -> int:
+        return self._backlog_bytes
+
     def be_born(self, out: Outbox) -> None:
         """The history of this node begins: spread what waited for it."""
         assert not self.born
         self.born = True
         waiting, self.backlog = self.backlog, []
+        self._backlog_bytes = 0
         for publication in waiting:
             self._begin(publication, 0, None, out)
 

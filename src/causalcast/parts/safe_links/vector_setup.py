@@ -105,6 +105,12 @@ OPTIONS: Final[list[Option]] = [
     # A minute of ten publications a second, and some.
     Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
     Option(
+        "log_bytes",
+        64 << 20,  # a quarter of what other protocols keep for those who are away, by default
+        "vector: bytes of bodies in these; if there are more, the oldest are forgotten",
+        least=0,
+    ),
+    Option(
         "give_up_after",
         # Long against many round trips: others have filled the gap by then if they can.
         9 * SECOND,
@@ -118,12 +124,16 @@ OPTIONS: Final[list[Option]] = [
 class VectorSetup(LinkSetup):
     """What was delivered, and the log of the last deliveries."""
 
-    def __init__(self, owner: SafeLinkMulticast, most: int, give_up_after: int) -> None:
+    def __init__(
+        self, owner: SafeLinkMulticast, most: int, most_bytes: int, give_up_after: int
+    ) -> None:
         self.owner = owner
         self.delivered: dict[NodeId, int] = {}
         self.log: dict[MessageId, Delivery] = {}  # in the order of delivery
         self.forgotten: dict[NodeId, int] = {}  # up to here the log lost what was delivered
+        self._log_bytes = 0  # of bodies in the log
         self._most = most
+        self._most_bytes = most_bytes
         self._give_up_after = give_up_after
         self._unserved: dict[LinkId, None] = {}  # links that our log does not reach
         self._behind: dict[LinkId, dict[NodeId, int]] = {}  # what we need before a peer's log does
@@ -155,16 +165,23 @@ class VectorSetup(LinkSetup):
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
         self.delivered[origin] = number
-        self.log[publication.id] = Delivery(publication, hops)
-        if len(self.log) > self._most:
-            oldest = next(iter(self.log))
-            del self.log[oldest]
-            self.forgotten[origin_of(oldest)] = number_of(oldest)
+        self._remember(Delivery(publication, hops))
+        while len(self.log) > self._most or self._log_bytes > self._most_bytes:
+            self._forget_oldest()
         for name, needed in list(self._behind.items()):
             if needed.get(origin) == number:
                 del needed[origin]
                 if not needed:
                     self._tell_counts(self.owner.named[name], out)
+
+    def _remember(self, entry: Delivery) -> None:
+        self.log[entry.publication.id] = entry
+        self._log_bytes += len(entry.publication.body)
+
+    def _forget_oldest(self) -> None:
+        oldest = next(iter(self.log))
+        self._log_bytes -= len(self.log.pop(oldest).publication.body)
+        self.forgotten[origin_of(oldest)] = number_of(oldest)
 
     # Messages
 
@@ -207,7 +224,7 @@ class VectorSetup(LinkSetup):
         self.delivered = dict(base.delivered)
         self.forgotten = dict(base.forgotten)
         for entry in log:
-            self.log[entry.publication.id] = entry
+            self._remember(entry)
         self.owner.be_born(out)
         for link in list(self.owner.links.values()):
             self._tell_counts(link, out)

@@ -1,0 +1,50 @@
+"""The log of deliveries is bounded by number and by bytes; what waits for a birth is counted."""
+
+from causalcast.core import GroupId, MessageId, NodeId, Outbox, Publication, message_id
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
+from causalcast.parts.safe_links.vector_setup import VectorSetup
+from causalcast.protocols.prc_broadcast import PrcBroadcast
+
+ME = NodeId(7)
+
+
+def node(most: int, most_bytes: int, newcomer: bool = False) -> PrcBroadcast:
+    protocol = PrcBroadcast(ME, newcomer, False)
+    protocol.setup = VectorSetup(protocol, most, most_bytes, 1)
+    return protocol
+
+
+def publish(protocol: PrcBroadcast, *sizes: int) -> None:
+    for number, size in enumerate(sizes, 1):
+        publication = Publication(message_id(ME, number), GroupId(0), b"." * size)
+        protocol.on_publish(publication, Outbox())
+
+
+def log_of(protocol: PrcBroadcast) -> list[MessageId]:
+    assert isinstance(protocol.setup, VectorSetup)
+    return list(protocol.setup.log)
+
+
+def test_the_oldest_are_forgotten_where_bodies_are_large() -> None:
+    protocol = node(100, 250)
+    publish(protocol, 100, 100, 100, 10)
+    assert log_of(protocol) == [message_id(ME, number) for number in (2, 3, 4)]
+    publish_one = Publication(message_id(ME, 5), GroupId(0), b"." * 300)
+    protocol.on_publish(publish_one, Outbox())
+    assert log_of(protocol) == []  # larger than all that may be kept
+    assert isinstance(protocol.setup, VectorSetup) and protocol.setup.forgotten == {ME: 5}
+
+
+def test_and_where_there_are_many() -> None:
+    protocol = node(2, 250)
+    publish(protocol, 0, 0, 0)
+    assert log_of(protocol) == [message_id(ME, 2), message_id(ME, 3)]
+
+
+def test_what_an_unborn_node_publishes_is_counted_until_its_birth() -> None:
+    protocol = node(100, 1000, newcomer=True)
+    publish(protocol, 100, 0)
+    assert protocol.kept_bytes() == 2 * KEPT_OVERHEAD + 100
+    protocol.be_born(Outbox())
+    assert protocol.kept_bytes() == 0
+    assert len(log_of(protocol)) == 2

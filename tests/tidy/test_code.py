@@ -120,3 +120,15 @@ def test_what_one_protocol_alone_needs_lives_with_it() -> None:
                 owners[part].add(automaton)
     alone = {part: sorted(names) for part, names in owners.items() if len(names) < 2}
     assert not alone, alone
+
+
+def test_questions_are_answered_and_change_nothing_by_their_name() -> None:
+    """`is_…` and `has_…` say whether; what changes something is called after what it does."""
+    answers = ("bool", "bool | None", "Any", "Column")
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+                node.name.lstrip("_").startswith(("is_", "has_"))
+            ):
+                returns = ast.unparse(node.returns) if node.returns else "nothing"
+                assert returns in answers, f"{path}:{node.lineno}: {node.name} -> {returns}"

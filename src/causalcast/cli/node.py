@@ -71,7 +71,7 @@ def _add_up(subparsers: Any) -> None:
     up.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="a new folder for the nodes")
     up.add_argument("--trace", default="messages", choices=LEVELS)
     up.add_argument(
-        "--insecure", action="store_true", help="no TLS: whoever is on this machine can speak"
+        "--insecure", action="store_true", help="no TLS: any process on this machine can connect"
     )
     up.set_defaults(run=run_up)
 

@@ -68,8 +68,8 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument(
         "--gone",
         action="store_true",
-        help="the adversary declares some of those that fell gone for good; what they published "
-        "may then be missing, and all else is judged as ever",
+        help="let the adversary remove some crashed nodes for good; what they published "
+        "may then be missing, everything else is checked as usual",
     )
     parser.add_argument(
         "--for-good",

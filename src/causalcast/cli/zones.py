@@ -17,12 +17,14 @@ def add_to(subparsers: Any) -> None:
         subparsers, "zones", "join and part zones of causal_separators while they run", run_zones
     )
     zones.description = (
-        "show: which joints of zones are open. join: let a zone that is apart come in; from then "
+        "show: which joints of zones are open. join: connect a separated zone; from then "
         "on its nodes join groups. part: let a zone go, once its nodes have left their groups; "
         "nothing is lost. drop: let a zone go that is dead, with whatever is lost."
     )
     zones.add_argument("verb", choices=VERBS)
-    zones.add_argument("zones", type=int, nargs="*", metavar="ZONE", help="the two of a joint")
+    zones.add_argument(
+        "zones", type=int, nargs="*", metavar="ZONE", help="the two zones that are joined"
+    )
     zones.add_argument("--yes", action="store_true", help="drop: do it; without, show the losses")
     group = add_client(subparsers, "group", "let a node join or leave a group", run_group)
     group.add_argument("verb", choices=("join", "leave"))

@@ -239,7 +239,7 @@ class LayerSpec:
 
 @final
 class Orders:
-    """Orders that make sense in turn, the nodes to give them at, and who leaves its groups then."""
+    """A valid sequence of operator orders, the node to give each to, and who leaves its groups."""
 
     def __init__(self, orders: list[str], at: list[NodeId], leavers: list[NodeId]) -> None:
         self.orders = orders

@@ -165,7 +165,7 @@ class Stack:
         self.multicast.on_order(order, out)
         self.settle(out)
 
-    def has_joined(self, group: GroupId) -> None:
+    def note_joined(self, group: GroupId) -> None:
         """The application is a member of `group`: the world lets an effect happen."""
         self.groups = {**self.groups, group: None}
 

@@ -528,7 +528,7 @@ class PointToPoint:
     def _may_send(self, conversation: Conversation) -> bool:
         """Whether the window has room: also for the first one that is missing there."""
         if conversation.last_number - conversation.settled >= self.send_window.widest:
-            self.send_window.is_full()
+            self.send_window.note_full()
             return False
         if conversation.last_number >= conversation.may_reach:
             return False

@@ -80,10 +80,10 @@ class SendWindow:
         """Whether one more may leave while so many are under way."""
         if flying < self.allowed:
             return True
-        self.is_full()
+        self.note_full()
         return False
 
-    def is_full(self) -> None:
+    def note_full(self) -> None:
         """There is more to send than may leave."""
         self._full_at = self._arrived
 

@@ -104,7 +104,7 @@ def build(setup: Setup) -> PrcBroadcast:
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:
-    return True  # what the parts that are left can agree on they agree on
+    return True  # agreement is promised per connected component of safe links
 
 
 SPEC = ProtocolSpec(

@@ -637,7 +637,7 @@ class Host(SteppingHost):
             return next(reversed(self._marked_later), None)
         if self._marking is None:
             self._marking = self.loop.create_future()
-            self._marking.add_done_callback(_is_heard)
+            self._marking.add_done_callback(_mark_retrieved)
             self._marked_later[self._marking] = None
             self.loop.call_later(ACKNOWLEDGE_WITHIN, self._write_acknowledgements)
         self._acknowledged.append(message)
@@ -875,9 +875,9 @@ class Host(SteppingHost):
         """Entries up to `sequence` are durable, acknowledgements among them."""
         super().on_durable(sequence, places)
         while self._marks and self._marks[0][0] <= sequence:
-            self._is_marked(self._marks.popleft()[1])
+            self._resolve_marking(self._marks.popleft()[1])
 
-    def _is_marked(self, marking: "asyncio.Future[None] | None") -> None:
+    def _resolve_marking(self, marking: "asyncio.Future[None] | None") -> None:
         if marking is not None:
             self._marked_later.pop(marking, None)
             if not marking.done():
@@ -1079,7 +1079,7 @@ class Host(SteppingHost):
                 self._compact_at = 2 * size_before  # there was no room: try again later
                 self._acknowledged += handled
                 if self._marking is not None and marking is not None:
-                    self._marking.add_done_callback(lambda _: self._is_marked(marking))
+                    self._marking.add_done_callback(lambda _: self._resolve_marking(marking))
                 else:
                     self._marking = self._marking or marking
                 self._write_acknowledgements()
@@ -1087,7 +1087,7 @@ class Host(SteppingHost):
             compaction.replaced(places)
             assert self.bodies is not None
             self.bodies.forget()
-            self._is_marked(marking)
+            self._resolve_marking(marking)
             self._compact_at = max(self.config.limits.compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 
@@ -1109,8 +1109,8 @@ def _drawn() -> int:
     return int.from_bytes(os.urandom(7)) + 1
 
 
-def _is_heard(future: "asyncio.Future[None]") -> None:
-    """Whoever waits for it sees its exception; nobody has to."""
+def _mark_retrieved(future: "asyncio.Future[None]") -> None:
+    """Avoids the warning of asyncio when nobody awaits the future."""
     if not future.cancelled():
         future.exception()
 

@@ -1,4 +1,4 @@
-"""One real node takes steps: what each must not lose, and what comes of it when that is safe.
+"""Runs the steps of a real node: writes each step to the journal, then performs its effects.
 
 A step is one input to the stack. What it must not lose is one entry of the journal; what others
 can see of it happens when that entry is durable, and what later steps show waits behind it, in
@@ -304,7 +304,7 @@ class SteppingHost(World):
                 if step.sequence:
                     self._place = places[step.sequence - first]
                 if step.publisher is not None:
-                    self._is_published(step)  # first: it is, whatever comes of the rest
+                    self._announce_published(step)  # first: it is, whatever comes of the rest
                 self._happen(step.actions)
                 if step.sequence:  # only now: a restart writes the rows of all behind it
                     self.performed = step.sequence
@@ -318,7 +318,7 @@ class SteppingHost(World):
         self.relief.set()
         self.end_turn()
 
-    def _is_published(self, step: HeldStep) -> None:
+    def _announce_published(self, step: HeldStep) -> None:
         entry, publisher = step.entry, step.publisher
         assert entry is not None and entry.publication is not None and publisher is not None
         group = entry.publication[1]
@@ -425,7 +425,7 @@ class SteppingHost(World):
         self._deliveries.append(publication)
 
     def joined(self, node: NodeId, effect: Joined) -> None:
-        self.stack.has_joined(effect.group)
+        self.stack.note_joined(effect.group)
         self.later(self.add_row, self.at_us, JOIN, -1, effect.group)
         self.later(self.membership_news.set)
 
@@ -467,11 +467,11 @@ class SteppingHost(World):
             self.later(self.add_row, self.at_us, DUPLICATE, effect.message)
 
     def stable(self, node: NodeId, effect: Stable) -> None:
-        self.later(self._is_stable, effect.message)
+        self.later(self._tell_stable, effect.message)
         row = (self.at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
         self.later(self.add_row, *row)
 
-    def _is_stable(self, message: MessageId) -> None:
+    def _tell_stable(self, message: MessageId) -> None:
         if origin_of(message) == self.me:
             self.stability.told(message)
 

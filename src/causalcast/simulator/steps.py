@@ -286,7 +286,7 @@ class SteppingWorld(World):
     def joined(self, node: NodeId, effect: Joined) -> None:
         owner = self.nodes[node]
         owner.groups = {**owner.groups, effect.group: None}
-        owner.stack.has_joined(effect.group)
+        owner.stack.note_joined(effect.group)
         self.recorder.add(node, self.now, JOIN, group=effect.group)
 
     def _tell_listener(self, node: NodeId, publication: Publication) -> None:

@@ -246,7 +246,7 @@ class Stage(World):
 
     def joined(self, node: NodeId, effect: Joined) -> None:
         """Stories have one group, and everybody is in it."""
-        self.stacks[node].has_joined(effect.group)
+        self.stacks[node].note_joined(effect.group)
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
         """Remember it; the story lets it run out."""

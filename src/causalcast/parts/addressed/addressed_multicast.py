@@ -189,7 +189,7 @@ class AddressedMulticast(Multicast):
         raise AssertionError("a protocol must say what a message waits for")
 
     def count(self, sender: NodeId, message: Message) -> Lack:
-        """A message of another node is ready and counts from now on; of what there is more."""
+        """Count a message as delivered; returns the key of the messages that waited for it."""
         raise AssertionError("a protocol must count what is ready")
 
     def count_sent(self, message: Message) -> None:

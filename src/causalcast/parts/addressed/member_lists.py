@@ -78,7 +78,7 @@ class Memberships(Message):
     ) -> None:
         self.group = group
         self.members = members
-        self.times = times  # for the how-manieth time each of them is a member
+        self.times = times  # which membership of each of them it is, counting from 1
         self.time = time
         self.welcomed_by = welcomed_by
 
@@ -86,7 +86,7 @@ class Memberships(Message):
 class Addressed(Message):
     """Something for the founders of a group without those that left, and for those that joined.
 
-    `times` says for the how-manieth time each of those that joined is a member.
+    `times` says which membership it is of each of those that joined, counting from 1.
     """
 
     def __init__(self, joined: list[NodeId], times: list[int], left: list[NodeId]) -> None:
@@ -108,7 +108,7 @@ class MemberLists:
         self._everybody = everybody
         numbers = [GroupId(number) for number in range(len(groups.names))]
         self._founders = {group: dict.fromkeys(groups.members_of(group)) for group in numbers}
-        # For the how-manieth time each member is one; founders have never joined.
+        # Which membership of each member it is; founders have never joined.
         self._members = {group: dict.fromkeys(f, 0) for group, f in self._founders.items()}
         self._time = dict.fromkeys(numbers, 0)  # how often this node joined
         self._welcomed = {group: dict.fromkeys(everybody) for group in numbers}
@@ -122,7 +122,7 @@ class MemberLists:
         return node in self._members.setdefault(group, {})
 
     def time_of(self, group: GroupId, node: NodeId) -> int:
-        """For the how-manieth time `node` is a member, as far as is known here."""
+        """Which membership of `node` this is, counting from 1, as far as is known here."""
         return self._members.setdefault(group, {}).get(node, NOT_ADDRESSED)
 
     def joined(self, group: GroupId) -> dict[NodeId, int]:

@@ -152,7 +152,7 @@ class VectorSetup(LinkSetup):
             self._asked = ANY_LINK
             self._ask_for_base(out)
         self._behind.pop(link.name, None)
-        self._is_served(link, out)
+        self._note_served(link, out)
 
     def is_next(self, publication: Publication) -> bool:
         number = number_of(publication.id)
@@ -243,7 +243,7 @@ class VectorSetup(LinkSetup):
         if any(theirs.get(origin, 0) < count for origin, count in self.forgotten.items()):
             self._log_falls_short(link, out)
             return
-        self._is_served(link, out)
+        self._note_served(link, out)
         missing = [
             entry
             for message, entry in self.log.items()
@@ -262,7 +262,7 @@ class VectorSetup(LinkSetup):
             self._unserved[link.name] = None
             out.start_timer(GIVE_UP, self._give_up_after, link.name)
 
-    def _is_served(self, link: Link, out: Outbox) -> None:
+    def _note_served(self, link: Link, out: Outbox) -> None:
         if link.name in self._unserved:
             del self._unserved[link.name]
             out.cancel_timer(GIVE_UP, link.name)

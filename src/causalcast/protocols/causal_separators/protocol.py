@@ -279,7 +279,7 @@ class CausalSeparators(ZoneJoining):
         self.seen[unit.origin] = unit.number
         if unit.kind == JOINED and unit.origin in self._home_of:
             home = self._home_of[unit.origin]
-            self.knowledge.has_members_in(unit.publication.group, [home])
+            self.knowledge.learn_members(unit.publication.group, [home])
         news = news_in(unit)
         if news is not None:
             self._hear(unit.origin, news)

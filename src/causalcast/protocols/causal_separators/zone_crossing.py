@@ -418,8 +418,8 @@ class ZoneCrossing:
     def _way(self, kept: Kept, doubted: dict[NodeId, None]) -> tuple[NodeId, NodeId]:
         """Who brings a unit to whom: channels in turn, those with a doubted end left out.
 
-        What began here is left to another server, who must have it first: if this one dies, its
-        words are not in the other zone alone.
+        A unit published by this server is carried by another one that has delivered it before. So
+        if this server dies, the unit is never in the other zone only.
         """
         in_turn = self.servers[kept.turn :] + self.servers[: kept.turn]
         in_turn = [peer for peer in in_turn if peer not in doubted]

@@ -122,11 +122,11 @@ class ZoneKnowledge:
         for number in range(len(groups.names)):
             members = groups.members_of(GroupId(number))
             zones = dict.fromkeys(zone_map.home[member] for member in members)
-            self.has_members_in(GroupId(number), list(zones))
+            self.learn_members(GroupId(number), list(zones))
 
     # What is heard
 
-    def has_members_in(self, group: GroupId, zones: list[int]) -> None:
+    def learn_members(self, group: GroupId, zones: list[int]) -> None:
         """A group has members in these zones."""
         known = self.group_zones.setdefault(group, {})
         known.update(dict.fromkeys(zones))
@@ -160,7 +160,7 @@ class ZoneKnowledge:
             if number < len(self.joints) and number != news.joint:
                 self.joints[number].rise(epoch, min(level, SHUT))
         for group, zones in news.groups.items():
-            self.has_members_in(group, zones)
+            self.learn_members(group, zones)
 
     def _close(self, joint: int, epoch: int, dropped: bool) -> None:
         """Whoever said to be done is in no group; whoever is dropped has to join anew."""

@@ -2,12 +2,12 @@
 
 Whoever does not know of the leave sends effects without their causes: it takes the node for a
 member, which gets the causes from their origin. The node is none, and delivers nothing of the
-group, but it must not have in its past what it does not keep: if it were the only one alive, others
-would wait for ever for what it says. So it goes on counting what was sent to it, and what it was
-entrusted with. A message of somebody who may not know of the leave waits until what it names of the
-group is here, or until its sender says farewell: I know that you left, and of all that I have in my
-past you were entrusted with what is not at all its destinations. If that one died, the others can
-say so as well, each of its own past.
+group, but it must keep a copy of everything its messages depend on: if all other holders died,
+nobody could supply the dependency, and the others would wait for ever. So it goes on counting what
+was sent to it, and what it was entrusted with. A message of somebody who may not know of the leave
+waits until what it names of the group is here, or until its sender says farewell: I know that you
+left, and of all that I have in my past you were entrusted with what is not at all its destinations.
+If that one died, the others can say so as well, each of its own past.
 
 A farewell comes in order with everything else its sender sends. So once all have said it, nothing
 is to be waited for, and all of this is forgotten.

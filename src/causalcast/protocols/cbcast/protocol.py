@@ -114,7 +114,8 @@ class Freed(Message):
 class Unwelcomed(Message):
     """The sender's `time`-th membership of a group was not welcomed by these, who seem to be away.
 
-    It takes so many of their publications to the group for not meant for it: say if it may more.
+    The sender assumes that their publications to the group up to these counts were not addressed to
+    it. Reply if you know a higher count.
     """
 
     wire = Wire("cbcast.unwelcomed", group=GroupId, time=int, counts=dict[NodeId, int])

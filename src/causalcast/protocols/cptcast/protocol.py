@@ -19,7 +19,8 @@ payloads travel along a tree and the order of tokens stays what causality needs.
                message may be delivered as soon as it heads the stream of some link, wherever its
                payload came from
 
-Source: the CPTCast thesis, Algorithms 11 to 15.
+P. Dias, "Tree-based Decentralized and Robust Causal Dissemination", MSc thesis, NOVA, 2020,
+Algorithms 11 to 15.
 
 Where we differ from it (as printed the algorithms do not run; the tests replay each error):
 
@@ -756,7 +757,7 @@ def build(setup: Setup) -> CptCast:
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:
-    return True  # what the parts that are left can agree on they agree on
+    return True  # agreement is promised per connected component of safe links
 
 
 def nothing_waits(multicast: Multicast) -> bool:

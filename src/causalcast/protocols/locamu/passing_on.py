@@ -2,7 +2,7 @@
 
 A message that was processed here is a record with targets. Each target that is the first live node
 on its way is sent a copy, once enough numbers are known for it to be recognised there, and again
-when more numbers are known. Targets confirm which numbers they know; many share one word.
+when more numbers are known. Targets acknowledge the numbers they know, many at once.
 """
 
 from typing import Final
@@ -141,7 +141,7 @@ class PassingOn(Multicast):
             message = with_header(record.message, b"")
             handed = HandedOn(message, origin, record.epoch, numbers, needs)
             out.note("locamu.handed_on", node)
-            self._is_sent(record, node, before, out)
+            self._note_sent(record, node, before, out)
             out.send(node, handed, self.links[node])
             return
         header = Header(origin, record.epoch, numbers, record.needs)
@@ -157,10 +157,10 @@ class PassingOn(Multicast):
             data = writer.write_alone(header)
         if self.around.distance(self.me, node) > 1:
             out.note("locamu.jump", node)
-        self._is_sent(record, node, before, out)
+        self._note_sent(record, node, before, out)
         out.send(node, with_header(record.message, data), self.links[node])
 
-    def _is_sent(self, record: Record, node: NodeId, before: list[NodeId], out: Outbox) -> None:
+    def _note_sent(self, record: Record, node: NodeId, before: list[NodeId], out: Outbox) -> None:
         record.sent[node] = before
         record.tried_at[node] = out.now
         if node not in record.complete_at:  # it may ask for what it has got meanwhile

@@ -24,8 +24,8 @@ promise more and cannot keep it. If it never comes back, an operator can declare
 (`standing_in`): order is kept, and only what it published may be missing.
 
 Where we differ from the papers, and why
-- Dependencies are the past before counting, and a message does not wait for its own numbers: as
-  printed, nothing is ever delivered.
+- Dependencies are frozen before the message is numbered, so a message never waits for its own
+  numbers. With the order printed in the paper no message is ever delivered.
 - A copy needs the numbers of f+1 of the last 2f+1 nodes, or the publisher's: with f, two copies
   need not share one; without the exemption nothing leaves the publisher.
 - Numbers received are kept as a set, not as a maximum: a maximum skips gaps, and the message in the
@@ -522,7 +522,10 @@ class Locamu(StandingIn):
         return True
 
     def _take_beside(self, record: Record, copy: Arrived, out: Outbox) -> None:
-        """The number of who handed a copy on counts, but is none of the message's way."""
+        """Record the number given by the node that handed the copy on.
+
+        That node is not on the message's path, so its number is kept apart.
+        """
         if copy.source not in copy.numbers and copy.source not in record.beside:
             self.log.came_beside(record, copy.source, self.me, copy.number)
             arrived = self._take_numbers({copy.source: {self.me: copy.number}})
@@ -889,7 +892,7 @@ class Locamu(StandingIn):
         return records
 
     def _way_onward(self, record: Record) -> dict[NodeId, int]:
-        """The targets that a message has not because it is handed on: they were numbered first."""
+        """The targets on the message's normal path, without those added when it was handed on."""
         targets = record.targets.items()
         return {node: number for node, number in targets if not self._is_handed_on(record, node)}
 

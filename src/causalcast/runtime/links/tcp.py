@@ -148,14 +148,14 @@ class Connection(asyncio.BufferedProtocol):
                     self._take_greeting(body)
                 nbytes = 0
             if self.current:
-                self._is_heard()
+                self._note_life()
                 frames = self._reader.filled(nbytes)
                 if frames:
                     self._links.events.frames_came(self, frames)
         except WireError as error:
             self._links.nonsense(self, error)
 
-    def _is_heard(self) -> None:
+    def _note_life(self) -> None:
         """Whoever sends is alive, also while what it sends is not whole, and its beats wait behind
         that."""
         now = self._links.loop.time()
@@ -382,7 +382,7 @@ class TcpLinks:
             self._abandon(dial)
         connection = self._current.get(to)
         if connection is not None:
-            self._is_no_longer_current(connection)
+            self._forget_current(connection)
             self._to_hang_up.append(connection)
 
     def flush(self) -> None:
@@ -666,7 +666,7 @@ class TcpLinks:
         connection.peer_start = greeting.start
         before = self._current.get(peer)
         if before is not None:
-            self._is_no_longer_current(before)
+            self._forget_current(before)
             before.abort()
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
@@ -683,7 +683,7 @@ class TcpLinks:
         if connection.current:
             self._crossed.discard(peer)
 
-    def _is_no_longer_current(self, connection: Connection) -> None:
+    def _forget_current(self, connection: Connection) -> None:
         connection.current = False
         del self._current[connection.peer]
         del self.outlets.of_peer[connection.peer]
@@ -696,7 +696,7 @@ class TcpLinks:
         peer = connection.peer
         dial = self._dials.get(peer)
         if self._current.get(peer) is connection:
-            self._is_no_longer_current(connection)
+            self._forget_current(connection)
             self._think_of_pause(connection)
             log.info("link to node %s %s", peer, reason)
             self.events.link_lost(peer, connection.link, reason)

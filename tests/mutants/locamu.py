@@ -1,10 +1,9 @@
 """Planted bugs of `locamu`: the errors of the papers put back, and slips that are easy to make."""
 
-from causalcast.core import GroupId, Message, NodeId, Outbox, Setup
+from causalcast.core import Message, NodeId, Outbox, Setup
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
 from causalcast.parts.tree.safe_path import NOBODY, Numbers, SafePath, Stamped
 from causalcast.protocols.locamu.holdback import Arrived
-from causalcast.protocols.locamu.late_members import LateMembers
 from causalcast.protocols.locamu.link_header import HeaderReader
 from causalcast.protocols.locamu.local_past import LocalPast
 from causalcast.protocols.locamu.message_log import Record
@@ -31,7 +30,6 @@ _finish = Locamu._finish
 _on_recover = Locamu.on_recover
 _snapshot = Locamu.snapshot
 _read = HeaderReader._read
-_admit = LateMembers.admit
 _hear_of_members = Locamu._hear_of_members
 
 
@@ -210,15 +208,6 @@ def read_over_gaps(self: HeaderReader, data: object) -> object:
 
 def raise_nothing(self: LocalPast, pair: Pair, number: int) -> None:
     return
-
-
-def joins_at_once(self: Locamu, group: GroupId) -> bool:
-    return True
-
-
-def admit_a_member(self: LateMembers, group: GroupId, joiner: NodeId, epoch: int) -> bool:
-    _admit(self, group, joiner, epoch)
-    return False
 
 
 def admit_none_that_was_down(self: Locamu, record: Record, out: Outbox) -> None:
@@ -423,15 +412,6 @@ MUTANTS = [
         "a header that builds on a lost one is not read",
         ["no_duplication", "causal_order", "agreement", "at_rest", "no_exception"],
         [Patch(HeaderReader, "_read", read_over_gaps)],
-    ),
-    Mutant(
-        "member_when_it_asks",
-        "a node is a member when it was admitted, not when it asks",
-        ["agreement"],
-        [
-            Patch(Locamu, "joins_at_once", joins_at_once),
-            Patch(LateMembers, "admit", admit_a_member),
-        ],
     ),
     Mutant(
         "join_lost_in_a_crash",

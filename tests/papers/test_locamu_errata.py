@@ -576,12 +576,22 @@ def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() 
 
 
 _led_to = LateMembers.led_to
+_admit = LateMembers.admit
 
 
 def led_at_once(
     self: LateMembers, group: GroupId, epoch: int, within_reach: dict[NodeId, None]
 ) -> list[NodeId]:
     return _led_to(self, group, self.epochs.get(group, 0), within_reach)
+
+
+def joins_at_once(self: Locamu, group: GroupId) -> bool:
+    return True
+
+
+def admit_a_member(self: LateMembers, group: GroupId, joiner: NodeId, epoch: int) -> bool:
+    _admit(self, group, joiner, epoch)
+    return False
 
 
 def begin_with_question_1(
@@ -637,6 +647,10 @@ RARE = {
     "questions_start_again": [
         Patch(GapConsultation, "__init__", begin_with_question_1),
         Patch(GapConsultation, "on_neighbour_up", lambda *_: None),  # and questions are kept
+    ],
+    "member_when_it_asks": [
+        Patch(Locamu, "joins_at_once", joins_at_once),
+        Patch(LateMembers, "admit", admit_a_member),
     ],
     "led_by_own_epoch": [Patch(LateMembers, "led_to", led_at_once)],
 }

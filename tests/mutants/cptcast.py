@@ -4,19 +4,10 @@ receiver. Those of safe links are planted in `prc_broadcast`."""
 from causalcast.core import Message, MessageId, Outbox, Publication
 from causalcast.parts.safe_links.links import Delivery, Link
 from causalcast.parts.safe_links.safe_path_setup import Control
-from causalcast.protocols.cptcast.protocol import (
-    CptCast,
-    Gossip,
-    Graft,
-    Grafted,
-    IHave,
-    ReceiverOrder,
-    SenderOrder,
-    Skip,
-    Stalled,
-    TreeLink,
-    Waiting,
-)
+from causalcast.protocols.cptcast.announcements import CptCast, Stalled, TreeLink, Waiting
+from causalcast.protocols.cptcast.messages import Gossip, Graft, Grafted, IHave, Skip
+from causalcast.protocols.cptcast.receiver_order import ReceiverOrder
+from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.swarm.mutant import Mutant, Patch
 
 QUEUE = {"order": "queue"}

@@ -21,7 +21,9 @@ from causalcast.parts.safe_links.safe_path_setup import (
     Exchange,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast.protocol import CptCast, IHave, SenderOrder
+from causalcast.protocols.cptcast.announcements import CptCast
+from causalcast.protocols.cptcast.messages import IHave
+from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.simulator import living_world
 
 _attempt_wait = SafePathSetup._wait

@@ -25,16 +25,9 @@ from causalcast.parts.safe_links.safe_path_setup import (
     Control,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast.protocol import (
-    CptCast,
-    Gossip,
-    Have,
-    IHave,
-    Prune,
-    SenderOrder,
-    Skip,
-    TreeLink,
-)
+from causalcast.protocols.cptcast.announcements import CptCast, TreeLink
+from causalcast.protocols.cptcast.messages import Gossip, Have, IHave, Prune, Skip
+from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.director import parse

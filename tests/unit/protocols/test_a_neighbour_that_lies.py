@@ -10,7 +10,7 @@ from causalcast.core.ids import ANY_LINK, GroupId, message_id
 from causalcast.core.stack import MULTICAST
 from causalcast.parts.safe_links.links import SafeLinkMulticast
 from causalcast.protocols import prc_broadcast
-from causalcast.protocols.cptcast import protocol as cptcast
+from causalcast.protocols.cptcast import messages as cptcast
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario import Scenario
 from causalcast.swarm.generate import toml_text

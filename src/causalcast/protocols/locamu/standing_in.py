@@ -25,8 +25,8 @@ from causalcast.protocols.locamu.passing_on import PassingOn
 MOST_PATIENCE: Final = 4
 # After so many questions without news somebody who is away keeps the other from finishing. Then
 # only a word that was lost is asked for.
-OFTEN_ASKED: Final = 8
-LONG_PATIENCE: Final = 12
+OFTEN_ASKED: Final = 32
+LONG_PATIENCE: Final = 64
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from causalcast.cli import verify
+from causalcast.pipeline import report
 from causalcast.pipeline.check_run import check_run
 from causalcast.pipeline.names import Names
+from causalcast.pipeline.report_figures import Figures
 from causalcast.pipeline.verdict import Verdict, verdict_of
 from causalcast.testing import lost_rows
 from causalcast.testing.lost_rows import JsonLine, read_lines
@@ -116,3 +119,24 @@ def test_names_and_places_are_those_of_the_log(tmp_path: Path) -> None:
     row = next(line for line in delivers if line["message"] == example["message"])
     assert example["pos"] == str(row["pos"]), "not the place after joins were taken out"
     assert names.node(0) == "p0"
+
+
+def test_a_report_is_called_after_the_log_it_is_about(tmp_path: Path) -> None:
+    verdict = judged(SLOW, tmp_path)
+    verdict.header.run_id = "monday-night"
+    page = report._head([verdict])
+    assert "<h1>monday-night</h1>" in page
+    told = report._run(verdict, {}, Figures(), alone=True)
+    assert "Likely: route p0 → p2 is slower than p0 → p1 → p2" in told
+
+
+def test_what_does_not_count_is_said_not_to(tmp_path: Path) -> None:
+    """Beside `verdict: ok` nothing says only `violated`."""
+    lines = read_lines(LOGS / "nats-plain-mod.jsonl.gz")
+    run = imported(lines, None)
+    write_run(tmp_path / "run", run)
+    verdict = verdict_of(tmp_path / "run", check_run(run), ["no_creation"])
+    assert verdict.verdict == "ok"
+    fifo = next(result for result in verdict.results if result.name == "fifo_order")
+    assert fifo.status == "violated"
+    assert "violated (not counted)" in verify._result(fifo)

@@ -12,7 +12,7 @@ from causalcast.judge.run_facts import Membership, Publication, Row, RunFacts
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES, REPLY_ORDER
 
-SURELY_THERE = ("repeated", "wrong_group", "before_publish", "cycle", "inversion")
+SURELY_THERE = ("repeated", "shared_twice", "wrong_group", "before_publish", "cycle", "inversion")
 
 
 def judge(run: Run) -> Judgement:
@@ -30,6 +30,7 @@ def judge(run: Run) -> Judgement:
     for node in facts.logs:
         found += NodeJudge(facts, orders, due, node).walk()
     found += _agreement(facts, due)
+    found += _shares(facts)
     for violation in found:
         known = violation.kind != "repetition" and (
             facts.header.whole or violation.kind in SURELY_THERE
@@ -290,6 +291,66 @@ def _agreement(facts: RunFacts, due: Due) -> list[Violation]:
             if due.bits[membership] & publication.bit:
                 found.append(Violation("agreement", "missing", node, publication.id))
     return found
+
+
+def _shares(facts: RunFacts) -> list[Violation]:
+    """Of those who share a group one gets each message, for the first time, and one does."""
+    found: list[Violation] = []
+    shares: dict[tuple[int, str], list[Membership]] = {}
+    for node in sorted(facts.memberships):
+        for membership in facts.memberships[node]:
+            if membership.share is not None:
+                shares.setdefault((membership.group, membership.share), []).append(membership)
+    for (group, _), members in shares.items():
+        seen = got = 0
+        for membership in members:
+            first, here = _portion(facts, membership)
+            for publication in facts.in_bits(seen & first):
+                found.append(
+                    Violation("no_duplication", "shared_twice", membership.node, publication.id)
+                )
+            seen |= first
+            got |= here
+        staying = [
+            m
+            for m in members
+            if not m.late and not facts.is_down_at_the_end(m.node)
+            and facts.final_membership(m.node, group) is m
+        ]  # fmt: skip
+        if not staying:
+            continue
+        for publication in facts.by_place:
+            others = _delivered_by_correct(facts, publication)
+            if publication.group == group and others and not got & publication.bit:
+                found.append(
+                    Violation("agreement", "missing_in_share", staying[0].node, publication.id)
+                )
+    return found
+
+
+def _portion(facts: RunFacts, membership: Membership) -> tuple[int, int]:
+    """What a member of a share got for the first time, and at all."""
+    first = got = 0
+    for pos, row in enumerate(facts.logs[membership.node]):
+        publication = facts.publications.get(row.message or 0)
+        if row.kind != "deliver" or publication is None or row.group != membership.group:
+            continue
+        if not membership.covers(pos):
+            continue
+        got |= publication.bit
+        if row.attempt == 1 or (row.attempt is None and facts.header.redelivery == "none"):
+            first |= publication.bit
+    return first, got
+
+
+def _delivered_by_correct(facts: RunFacts, publication: Publication) -> bool:
+    return any(
+        row.kind == "deliver" and row.message == publication.id
+        for node, log in facts.logs.items()
+        if not facts.is_down_at_the_end(node)
+        and facts.final_membership(node, publication.group) is not None
+        for row in log
+    )
 
 
 def _pending(facts: RunFacts) -> frozenset[str]:

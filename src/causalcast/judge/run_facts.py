@@ -45,7 +45,12 @@ class Membership:
     start: int
     end: int | None
     late: bool
-    shared: bool = False
+    share: str | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether each message goes to one of several."""
+        return self.share is not None
 
     def covers(self, pos: int) -> bool:
         """Whether a row at `pos` happened while it was a member."""
@@ -131,8 +136,7 @@ class RunFacts:
                 start < len(log) and log[start].kind == "join" and log[start].group in (group, None)
             )
             late = start > 0 or joined_here
-            shared = share is not None
-            self.memberships[node].append(Membership(node, group, start, end, late, shared))
+            self.memberships[node].append(Membership(node, group, start, end, late, share))
 
     def ordered_with(self, publication: Publication) -> int:
         """Whose order against `publication` matters: equal keys, and all if one has none."""

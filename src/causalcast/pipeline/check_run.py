@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from causalcast.pipeline.bits import unpacked
+from causalcast.pipeline.checks import shares
 from causalcast.pipeline.checks.agreement import Tally
 from causalcast.pipeline.checks.finding import Finding
 from causalcast.pipeline.checks.order import KeyLists
@@ -153,6 +154,11 @@ def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) ->
         total.add(tally)
     if header.whole:
         findings += _agreement(pieces, scans, total, silent, knowledge)
+    if memberships.has_shares:
+        found = pieces.each(lambda logs: shares.portions(views(logs, knowledge)))
+        found.append(shares.portions(silent_views(silent, knowledge)))
+        parts = [part for some in found for part in some]
+        findings += shares.find(parts, publications, total.delivered, header.whole)
     unknown, patterns, unseen = Counter[str](), Patterns(), set[int]()
     for look in looks:
         unknown.update(look.unknown)

@@ -29,6 +29,11 @@ class Memberships:
 
     by_node: dict[int, list[Membership]] = field(default_factory=dict)
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether any group is shared by some."""
+        return any(m.share is not None for of_node in self.by_node.values() for m in of_node)
+
     def of(self, node: int) -> list[Membership]:
         """The memberships of `node`; a node that nobody listed is an error."""
         if node not in self.by_node:

@@ -125,3 +125,22 @@ def test_equal_times_are_not_ordered() -> None:
     for tied in (lines[3:], lines[1:3]):
         at_once = [line | {"at_us": 0} if line in tied else line for line in lines]
         assert broken(at_once) == []
+
+
+def test_a_share_gets_a_message_once_and_once_at_all() -> None:
+    shared = {"c_deliver": {"share": "workers"}, "d_deliver": {"share": "workers"}}
+    twice = log("a publish z", "c deliver z", "d deliver z", **shared)
+    assert broken(twice) == ["no_duplication"]
+    assert broken(twice, "any") == []
+    assert broken(twice, whole=False) == ["no_duplication"], "both rows are there"
+    numbered = [line | {"attempt": n} for n, line in enumerate(twice) if n] + twice[:1]
+    assert broken(numbered) == []
+
+    joins: list[dict[str, Any]] = [
+        {"node": node, "pos": -1, "kind": "join", **share}
+        for node, share in (("b", {}), ("c", {"share": "s"}), ("d", {"share": "s"}))
+    ]
+    never = [*joins, *log("a publish z", "b deliver z")]
+    assert broken(never) == ["agreement"], "b got it, and none of those who share"
+    once = [*joins, *log("a publish z", "b deliver z", "d deliver z", d_deliver={"share": "s"})]
+    assert broken(once) == []

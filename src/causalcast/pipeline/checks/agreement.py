@@ -15,7 +15,10 @@ from causalcast.pipeline.log_view import LogView
 from causalcast.pipeline.logs import Bools, Ints
 
 NAME = "agreement"
-WORDS = {"missing": "never delivered a message that another correct member delivered"}
+WORDS = {
+    "missing": "never delivered a message that another correct member delivered",
+    "missing_in_share": "and all that share with it never delivered what another member delivered",
+}
 
 
 @dataclass

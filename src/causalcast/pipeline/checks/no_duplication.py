@@ -12,7 +12,10 @@ from causalcast.pipeline.kinds import DELIVER, RECOVER
 from causalcast.pipeline.log_view import LogView
 
 NAME = "no_duplication"
-WORDS = {"repeated": "delivered a message again"}
+WORDS = {
+    "repeated": "delivered a message again",
+    "shared_twice": "delivered a message that another one of its share delivered too",
+}
 
 
 def find(log: LogView) -> list[Finding]:

@@ -410,7 +410,7 @@ MUTANTS = [
     Mutant(
         "header_gap_unnoticed",
         "a header that builds on a lost one is not read",
-        ["no_duplication", "causal_order", "agreement", "at_rest", "no_exception"],
+        ["no_creation", "no_duplication", "causal_order", "agreement", "at_rest", "no_exception"],
         [Patch(HeaderReader, "_read", read_over_gaps)],
     ),
     Mutant(

@@ -152,6 +152,14 @@ def test_a_join_is_refused_while_the_coordinator_is_down() -> None:
     assert not story.is_member(1)
 
 
+def test_nobody_becomes_a_member_unasked_or_twice() -> None:
+    members = Story().locamu(1).members
+    assert not members.admit(G, NodeId(1), 1)
+    members.remember_joiner(GroupId(2), NodeId(1), [])
+    assert members.admit(GroupId(2), NodeId(1), 1)
+    assert not members.admit(GroupId(2), NodeId(1), 2)
+
+
 def test_a_node_may_be_admitted_to_several_groups_in_one_step() -> None:
     story = Story("crash 2 0")
     locamu = story.locamu(1)

@@ -86,14 +86,15 @@ class LateMembers:
         """Messages lead to the joiner from this epoch on; True if that makes this node a member."""
         self.epochs[group] = epoch
         led = self.led.setdefault(group, {})
-        for node in self.joining.get(group, {}).pop(joiner, []):
+        way = self.joining.get(group, {}).pop(joiner, None)
+        for node in way or []:
             led.setdefault(node, epoch)
         if joiner != self.me:
             return False
+        is_wanted = way is not None and group not in self.withdrawn  # nobody joins unasked
         self.admitted[group] = None
-        wanted = group not in self.withdrawn
         self.withdrawn.pop(group, None)
-        return wanted
+        return is_wanted
 
     def restore(
         self,

@@ -18,6 +18,7 @@ from causalcast.swarm.safe_parts import PROMISE
 
 UNTIL_MS = 1500
 CALM_MS = 30_000
+MANY_NODES = 20
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13)
 LARGE_TREES = (17, 24, 31)  # now and then, where only trees will do
 LARGE_OVERLAYS = (20, 30, 40)  # now and then, where links may change
@@ -143,7 +144,9 @@ class Draw:
         faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths
         tables += [("[publish]", stream) for stream in streams]
         tables += [("[fault]", fault) for fault in faults]
-        tables.append(("calm", {"ms": CALM_MS, "recover_all": not deaths}))
+        # Who sends the next message when the last has arrived needs long on a long line.
+        calm_ms = CALM_MS if self.nodes <= MANY_NODES else 2 * CALM_MS
+        tables.append(("calm", {"ms": calm_ms, "recover_all": not deaths}))
         if tables[1][1]["kind"] == "hyparview":
             tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}

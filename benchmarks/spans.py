@@ -22,6 +22,7 @@ from memory import PeakMemory
 from causalcast.pipeline.check_run import check_folder
 from causalcast.trace.foreign_log import import_records
 from causalcast.trace.log_files import LogFiles, files_at
+from causalcast.trace.many_objects import all_are_kept
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.spans.otlp_json import read_otlp_json
 from causalcast.trace.spans.rules import SpanRules
@@ -168,18 +169,19 @@ def on_spark(folder: Path, run: Path) -> dict[str, Any]:
 
 
 def here(folder: Path, run: Path) -> dict[str, Any]:
-    """The same in this process."""
+    """The same in this process, in CPU seconds: neighbours do not count."""
     rules = SpanRules()
     with PeakMemory() as memory:
-        begin = time.perf_counter()
+        begin = time.process_time()
         files = LogFiles(files_at(folder))
         spans = sum(1 for _ in spans_of(files, "otlp", rules.wanted))
-        floored = time.perf_counter()
-        records, _ = span_records(spans_of(files, "otlp", rules.wanted), rules)
-        write_run(run, import_records(records, "spans", whole=False))
-        imported = time.perf_counter()
+        floored = time.process_time()
+        with all_are_kept():
+            records, _ = span_records(spans_of(files, "otlp", rules.wanted), rules)
+            write_run(run, import_records(records, "spans", whole=False))
+        imported = time.process_time()
         checked = check_folder(run)
-        ended = time.perf_counter()
+        ended = time.process_time()
     return {
         "spans": spans, "floor_s": floored - begin, "import_s": imported - floored,
         "check_s": ended - imported, "ratio": (ended - floored) / (floored - begin),

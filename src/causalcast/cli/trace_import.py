@@ -14,6 +14,7 @@ from causalcast.cli.spark_options import add_spark_options
 from causalcast.errors import ConfigError
 from causalcast.trace.foreign_log import Record, import_records, records_of
 from causalcast.trace.log_files import LogFiles, log_files
+from causalcast.trace.many_objects import all_are_kept
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.run_header import REDELIVERY
 from causalcast.trace.spans.span_files import FORMS, JSON_LINES, form_of, spans_of
@@ -96,7 +97,8 @@ def run_import(options: argparse.Namespace) -> int:
         if on_spark or files.bytes_of_text > most:
             found = _import_on_spark(options, [*files.paths, *elsewhere], form)
         else:
-            found = _import_here(options, files, form)
+            with all_are_kept():
+                found = _import_here(options, files, form)
     _tell(options, found)
     return 0
 

@@ -132,9 +132,7 @@ def files_at(place: Path) -> list[Path]:
     """A file, or the files of a folder and of folders in it, by name; hidden ones are left out."""
     if place.is_dir():
         inside = [path for path in sorted(place.rglob("*")) if path.is_file()]
-        shown = [
-            p for p in inside if not any(part[0] in "._" for part in p.relative_to(place).parts)
-        ]
+        shown = [path for path in inside if not _is_hidden(path.relative_to(place))]
         if not shown:
             raise TraceError(f"{place}: a folder without files")
         return shown

@@ -66,6 +66,7 @@ class CausalcastClient(Client):
         from causalcast import Node
         from causalcast.runtime.node_config import NodeConfig
 
+        self._one_step = asyncio.Lock()
         self._node = Node(NodeConfig.parse(self._config(), Path(self.task.reach["folder"])))
         await self._node.start()
         self._groups = {topic: self._node.group(self._group_of(topic)) for topic in TOPICS}
@@ -102,8 +103,10 @@ class CausalcastClient(Client):
         return receive
 
     async def publish(self, topic: str, payload: bytes) -> None:
-        sent = self.recorder.publish(topic)
-        await self._groups[topic].publish(b"\n".join((sent.id.encode(), topic.encode(), payload)))
+        async with self._one_step:  # it may have to wait, and is to wait in the order of the log
+            sent = self.recorder.publish(topic)
+            body = b"\n".join((sent.id.encode(), topic.encode(), payload))
+            await self._groups[topic].publish(body)
 
     async def close(self) -> None:
         await self._node.stop()

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
+from causalcast.cli.main import main
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.node_log import NodeLog, NodeLogHeader
 from causalcast.trace.run_folder import write_events, write_run
@@ -186,3 +187,11 @@ def test_logs_of_running_nodes_are_followed(tmp_path: Path) -> None:
         watching.kill()
         for log in logs:
             log.close()
+
+
+@pytest.mark.spark
+def test_a_folder_in_which_nothing_comes_is_told(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(tmp_path), "--until-idle", "1"]) == 2
+    assert "nothing came: no run, no node log, no JSON lines" in capsys.readouterr().err

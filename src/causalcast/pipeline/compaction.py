@@ -11,7 +11,13 @@ import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.logs import ROWS_PER_BUNDLE, bundles, logs_of_table
-from causalcast.trace.run_folder import check_event_columns, event_files, read_header, write_events
+from causalcast.trace.run_folder import (
+    check_event_columns,
+    event_columns,
+    event_files,
+    read_header,
+    write_events,
+)
 from causalcast.trace.schema import EVENTS
 
 SMALL_FILES = ("nodes.parquet", "groups.parquet", "members.parquet", "run.json")
@@ -62,11 +68,17 @@ def _gathered(
             progress(done / len(parts))
 
 
+def _with_known_columns(table: pa.Table) -> pa.Table:
+    """Also those with what only other systems know: without them a run is another one."""
+    schema = event_columns(table.column_names)
+    return table.select(schema.names).cast(schema)
+
+
 def _sorted(paths: Sequence[Path]) -> pa.Table:
     for path in paths:
         check_event_columns(path)
     try:
-        tables = [pq.read_table(path).select(EVENTS.names).cast(EVENTS) for path in paths]
+        tables = [_with_known_columns(pq.read_table(path)) for path in paths]
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(f"{paths[0]}: unreadable or truncated ({reason})") from None

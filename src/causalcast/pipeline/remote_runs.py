@@ -25,7 +25,12 @@ from causalcast.pipeline.remote_files import (
 )
 from causalcast.pipeline.spark_job import PiecesOnSpark
 from causalcast.pipeline.tables import EVENT_COLUMNS
-from causalcast.trace.run_folder import read_header, read_small_tables, write_events
+from causalcast.trace.run_folder import (
+    event_columns,
+    read_header,
+    read_small_tables,
+    write_events,
+)
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import EVENTS
 
@@ -122,9 +127,10 @@ def fetch_examples(spark: Any, run: RunAtHand, findings: Sequence[Finding]) -> N
     spoken_of = sorted({m for finding in findings for m in finding.messages()})
     table = EVENTS.empty_table()
     if spoken_of:
-        events = spark.read.schema(EVENT_COLUMNS).parquet(*run.files)
+        events = spark.read.schema(f"{EVENT_COLUMNS}, source long").parquet(*run.files)
         rows = events.where(F.col("message").isin(spoken_of)).toArrow()
-        table = pa.Table.from_batches(rows.to_batches(), rows.schema).cast(EVENTS)
+        table = pa.Table.from_batches(rows.to_batches(), rows.schema)
+        table = table.cast(event_columns(table.column_names))
     (run.folder / "events").mkdir(exist_ok=True)
     write_events(run.folder / "events" / "part-00000.parquet", table)
 

@@ -1,13 +1,16 @@
 """Logs of other systems small enough to judge by eye: by the judge and by the kernels."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from causalcast.judge import judge
 from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.compaction import compact
 from causalcast.testing.comparison import differences
 from causalcast.testing.partial_logs import imported
+from causalcast.trace.run_folder import read_run, write_run
 
 
 def log(*rows: str, **facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,3 +147,14 @@ def test_a_share_gets_a_message_once_and_once_at_all() -> None:
     assert broken(never) == ["agreement"], "b got it, and none of those who share"
     once = [*joins, *log("a publish z", "b deliver z", "d deliver z", d_deliver={"share": "s"})]
     assert broken(once) == []
+
+
+def test_compacting_loses_nothing_that_other_systems_know(tmp_path: Path) -> None:
+    lines = log(*INVERSION, publish_z={"key": "k"}, publish_m={"key": "other", "causes": ["z"]})
+    lines[-1]["attempt"] = 1
+    run = imported(lines, "none", True)
+    write_run(tmp_path / "run", run)
+    compact(tmp_path / "run", tmp_path / "compact")
+    again = read_run(tmp_path / "compact")
+    assert again.events.to_pylist() == run.events.to_pylist()
+    assert {"key", "causes", "attempt"} <= set(again.events.column_names)

@@ -1,16 +1,23 @@
 """Logs of which rows are missing: nothing false is told of them, and nothing knowable is missed."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from causalcast.judge import Judgement, judge
 from causalcast.pipeline import check_run, log_view, logs
 from causalcast.pipeline.close_look import Knowledge
 from causalcast.pipeline.memberships import Memberships, read_memberships
-from causalcast.testing.partial_logs import check_seed
+from causalcast.testing.comparison import differences
+from causalcast.testing.many_random_runs import run_of_seed
+from causalcast.testing.partial_logs import check_seed, imported
+from causalcast.trace.export import ForeignNames, to_json_lines
+from causalcast.trace.run_folder import Run
 
 
 @pytest.mark.parametrize(
@@ -26,6 +33,41 @@ def test_what_is_told_of_a_rest_is_true_of_the_whole(seeds: range) -> None:
     for name in ("causal_order", "fifo_order", "reply_order"):
         assert seen[f"{name} told"] > 1, seen
         assert seen[f"{name} told"] < seen[f"{name} in the whole log"], seen
+
+
+def told(run: Run, judgement: Judgement, name: str) -> set[tuple[str | int, str]]:
+    names = ForeignNames.of(run)
+    return {(names.node(v.node), names.message(v.message)) for v in judgement.violations[name]}
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(5000, 6000), marks=pytest.mark.slow)]
+)
+def test_members_who_come_and_go(seeds: range) -> None:
+    """Joins, leaves and crashes are there; some of what was published and delivered is not."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        random = Random(seed)
+        whole = run_of_seed(seed)
+        lines = [json.loads(line) for line in to_json_lines(whole)][1:]
+        kept = random.choice([0.95, 0.8, 0.5])
+        sampled = ("publish", "deliver")
+        rest = [line for line in lines if line["kind"] not in sampled or random.random() < kept]
+        if not rest:
+            continue
+        judged = judge(whole)
+        repeats = whole.header.redelivery != "none" or judged.violations["no_duplication"]
+        part = imported(rest, "any" if repeats else "none", whole=False)
+        judgement, checked = judge(part), check_run.check_run(part)
+        said = differences(part, judgement, checked.findings, checked.unknown)
+        assert said == [], f"seed {seed}"
+        cyclic = any(v.kind == "cycle" for v in judged.violations["no_creation"])
+        for name in ("fifo_order", "causal_order"):
+            if not cyclic:  # what is on a cycle takes no part in the order of the whole
+                here, there = told(part, judgement, name), told(whole, judged, name)
+                assert here <= there, f"seed {seed}: {name} {here - there}"
+            seen[name] += len(judgement.violations[name])
+    assert seen.total() >= len(seeds) // 50, seen
 
 
 def gap_counted_as_known(patch: pytest.MonkeyPatch) -> None:

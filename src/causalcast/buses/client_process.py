@@ -15,7 +15,7 @@ from causalcast.buses.registry import system_named
 from causalcast.buses.system import Client, Task
 from causalcast.recording.recorder import Recorder
 
-QUIET_SECONDS = 1.0  # nothing arrived for so long: the rest has come, or is lost
+QUIET_SECONDS = 2.0  # nothing arrived for so long: the rest has come, or is lost
 LONGEST_WAIT = 20.0
 BURST = 4  # publications at a time, as an application makes them
 

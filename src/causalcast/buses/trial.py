@@ -110,8 +110,12 @@ def _work(processes: list[Any], restart: Any, seconds: float, outcome: Outcome) 
         if not restart():
             outcome.skipped = "no server"
             return
-    for process in processes:
-        process.wait(seconds + ENDS_WITHIN)
+    for me, process in enumerate(processes):
+        try:
+            process.wait(seconds + ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            what = f"process {me} did not end within {ENDS_WITHIN:.0f} s"
+            raise NodeError(f"{outcome.system}, {outcome.setup}: {what}") from None
 
 
 def measure(folder: Path, outcome: Outcome) -> None:

@@ -84,7 +84,7 @@ def test_its_counter_example_becomes_small(path: Path) -> None:
     random, adversary = seeds_of_the_docs(path.stem, mutant.name)
     if adversary is not None:
         random = None
-    assert made_small(path, mutant, random, adversary, patience_s=30).events <= 10
+    assert made_small(path, mutant, random, adversary, patience_s=300).events <= 10
 
 
 def test_there_are_enough_and_every_mechanism_has_its_own() -> None:

@@ -298,6 +298,8 @@ class ZoneCrossing:
         self.kept_bytes = sum(kept.weight for kept in self.kept.values())
         self.places = len(units)
         self.phase = OPEN
+        for place in list(self.kept):  # another server may have been faster
+            self._forget_if_there(place)
 
     def close(self) -> Turned:
         """Forget all."""

@@ -134,7 +134,9 @@ def check_pieces(header: RunHeader, memberships: Memberships, pieces: Pieces) ->
     """Check a run, wherever its pieces are."""
     publications = number_publications(pieces.each(publish_rows, with_times=True))
     graph = build_graph(publications, pieces.each(lambda logs: direct_causes(logs, publications)))
-    lists = None if graph.cyclic.any() else requirement_lists(graph, memberships)
+    # Lists rely on every publication of an origin following the ones before it; ties do not.
+    listed = not graph.cyclic.any() and publications.tied is None
+    lists = requirement_lists(graph, memberships) if listed else None
     rules = Rules(publications, lists, memberships)
     scans = pieces.each(lambda logs: scan_logs(logs, rules))
     spoke = {node for scan in scans for node in scan.nodes}

@@ -25,7 +25,7 @@ class Rules:
 
     publications: Publications
     lists: CauseTable | None
-    """None where there is a cycle: then every log needs a closer look."""
+    """None where there is a cycle, or a tie: then every log needs a closer look."""
     memberships: Memberships
 
     @cached_property

@@ -150,7 +150,7 @@ def _span(span: dict[str, Any]) -> bytes:
     data += _varint(7 << 3 | 1) + struct.pack("<Q", int(span["startTimeUnixNano"]))
     data += _varint(8 << 3 | 1) + struct.pack("<Q", int(span["endTimeUnixNano"]))
     data += _attributes(9, span["attributes"])
-    for link in span["links"]:
+    for link in span.get("links", []):
         ids = _bytes(1, bytes.fromhex(link["traceId"])) + _bytes(2, bytes.fromhex(link["spanId"]))
         data += _bytes(13, ids + _varint(6 << 3 | 5) + struct.pack("<I", 768))
     status = _bytes(2, b"why") + _varint(3 << 3) + _varint(span["status"].get("code", 0))

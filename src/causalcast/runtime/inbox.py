@@ -180,6 +180,26 @@ class Inbox:
         inbox.handle = handle
         self._plan(inbox)
 
+    def call_together(self, groups: list[GroupId], handle: Handle) -> None:
+        """The same for several groups, in the one order in which they were delivered."""
+        line = GroupInbox()
+        line.queue.extend(self._in_order([self._of(group).queue for group in groups]))
+        line.handle = handle
+        for group in groups:
+            self._groups[group] = line
+        self._plan(line)
+
+    def _in_order(
+        self, queues: "list[collections.deque[Waiting | Publication]]"
+    ) -> "list[Waiting | Publication]":
+        """What waits in several queues, as it was delivered.
+
+        What is in no journal is not numbered; it keeps the order of its group.
+        """
+        waiting = [one for queue in queues for one in queue]
+        place = {message: number for number, message in enumerate(self.unacknowledged)}
+        return sorted(waiting, key=lambda one: place.get(one.id, 0))
+
     async def arrival(self, group: GroupId) -> None:
         """Wait until something of `group` may be there."""
         inbox = self._of(group)
@@ -196,7 +216,7 @@ class Inbox:
 
     def wake_all(self) -> None:
         """Let everybody who waits look again, because the node stops."""
-        for inbox in self._groups.values():
+        for inbox in self._distinct():
             _wake(inbox)
 
     def moved(self, message: MessageId, place: Place, index: int) -> None:
@@ -211,7 +231,11 @@ class Inbox:
 
     def waiting_count(self) -> int:
         """Deliveries that were not handed to the application."""
-        return sum(len(inbox.queue) for inbox in self._groups.values())
+        return sum(len(inbox.queue) for inbox in self._distinct())
+
+    def _distinct(self) -> list[GroupInbox]:
+        """Each once: groups that are read together share one."""
+        return list(dict.fromkeys(self._groups.values()))
 
     def _of(self, group: GroupId) -> GroupInbox:
         inbox = self._groups.get(group)

@@ -170,10 +170,13 @@ class Group:
         likes, and should be short. It may be an asynchronous function: then it is awaited, one
         message after the other, and ends with the node. What it returns from is acknowledged,
         unless it gave it back; what it fails at is not, and goes to the loop's exception handler.
+
+        Each group has a queue of its own. Where causes and effects are in different groups, and
+        their order matters to the application, `Node.on_message` reads the groups together.
         """
         host = self._host
-        self._check_only_reader()
-        host.inbox.call(self._group, Caller(host, self.name, callback).hand_over)
+        self.check_only_reader()
+        host.inbox.call(self._group, Caller(host, {self._group: self.name}, callback).hand_over)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages from now on; a loop that is left or cancelled has lost none."""
@@ -188,7 +191,7 @@ class Group:
                     host.check_alive()
                 publication = take(group)
                 if publication is None:
-                    self._check_only_reader()
+                    self.check_only_reader()
                     await host.inbox.arrival(group)
                     break
                 yield ReceivedMessage(host, publication, name)
@@ -232,11 +235,12 @@ class Group:
             host.check_alive()
         publication = host.inbox.take(self._group)
         if publication is None:
-            self._check_only_reader()
+            self.check_only_reader()
             return None
         return ReceivedMessage(host, publication, self.name)
 
-    def _check_only_reader(self) -> None:
+    def check_only_reader(self) -> None:
+        """Raise NodeError if somebody else reads the group."""
         if self._host.inbox.is_read(self._group):
             raise NodeError(
                 f"{self.name!r} is read already, by a loop or a callback: what one reader takes no "
@@ -314,6 +318,20 @@ class Node:
             known = ", ".join(self.config.blueprint.groups.names)
             raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
         return Group(host, name, group, since)
+
+    def on_message(self, callback: Callable[[ReceivedMessage], object], *groups: str) -> None:
+        """Call `callback` with every message of these groups from now on, in one causal order.
+
+        As `Group.on_message`, but with one queue for all of them: what the callback gets, and what
+        an asynchronous one has finished with, is never an effect before its cause, whatever groups
+        they were published to. Without names: all groups that the node is in now.
+        """
+        host = self._running()
+        names = groups or tuple(self.status()["groups"])
+        for name in names:
+            self.group(name).check_only_reader()
+        ids = {self.config.blueprint.groups.id_of(name): name for name in names}
+        host.inbox.call_together(list(ids), Caller(host, ids, callback).hand_over)
 
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a message that is held here waits for; empty if it is not held."""

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import final
 
-from causalcast.core.ids import MessageId, NodeId, number_of, origin_of
+from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.host import Host
@@ -76,16 +76,16 @@ class Caller:
     """Hands publications to a callback of the application."""
 
     def __init__(
-        self, host: Host, group: str, callback: Callable[[ReceivedMessage], object]
+        self, host: Host, groups: dict[GroupId, str], callback: Callable[[ReceivedMessage], object]
     ) -> None:
         self._host = host
-        self._group = group
+        self._groups = groups  # their names
         self._callback = callback
 
     def hand_over(self, publication: Publication) -> Coroutine[None, None, None] | None:
         """What the callback returns from is acknowledged; what it returns may have to be awaited
         for that."""
-        message = ReceivedMessage(self._host, publication, self._group)
+        message = ReceivedMessage(self._host, publication, self._groups[publication.group])
         result = self._callback(message)
         if result is not None and inspect.isawaitable(result):
             return self._await(message, result)

@@ -20,7 +20,15 @@ from collections.abc import Callable, Mapping
 from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND, SECOND
-from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.core.ids import (
+    GroupId,
+    LinkId,
+    MessageId,
+    NodeId,
+    message_id,
+    number_of,
+    origin_of,
+)
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Misfit, Option, Setup
@@ -170,11 +178,12 @@ class ReliableSending:
         self,
         setup: Setup,
         id_of: Callable[[Message], MessageId],
-        for_link: Callable[[NodeId, Message], Message] | None = None,
+        for_link: Callable[[NodeId, Message], tuple[Message, LinkId]] | None = None,
         size_of: Callable[[Message], int] | None = None,
     ) -> None:
-        """`for_link` puts a message into the form in which it leaves on the link to a peer;
-        `size_of` says how much memory a message takes that waits for its window."""
+        """`for_link` puts a message into the form in which it leaves on the link to a peer, and
+        names that link: on a later one it would be misunderstood. `size_of` says how much memory a
+        message takes that waits for its window."""
         self.direct = setup.text("spread") == "direct"
         if self.direct and not setup.topology.is_complete():
             raise Misfit("spread = 'direct' needs everybody to be a neighbour (overlay full_mesh)")
@@ -477,9 +486,12 @@ class ReliableSending:
         return KEPT_OVERHEAD + (0 if self._size_of is None else self._size_of(message))
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
-        if self._for_link is not None:
-            message = self._for_link(peer, message)
-        out.send(peer, message)
+        if self._for_link is None:
+            out.send(peer, message)
+            return
+        # It leaves when the step is durable, and there may be another link by then.
+        message, link = self._for_link(peer, message)
+        out.send(peer, message, link)
 
     def _repeat(self, peer: NodeId, neighbour: Neighbour, out: Outbox) -> None:
         if not neighbour.heard:

@@ -20,6 +20,7 @@ Where we differ from the paper, and why
 """
 
 from causalcast.core import (
+    ANY_LINK,
     CAUSAL_WHEN_ALL_ARE_BACK,
     LinkId,
     Message,
@@ -59,14 +60,16 @@ class CompactionPairwise(StampedBroadcast):
         super().__init__(setup.me, ReliableSending(setup, id_of, self.for_link, size_of))
         self.outgoing = ChangedEntries()
         self.incoming: dict[NodeId, VectorClock] = {}  # per peer: the last clock on its link
+        self.links: dict[NodeId, LinkId] = {}
 
     def causes_of_next(self) -> VectorClock:
         causes = dict(self.delivery.delivered)
         causes.pop(self.me, None)
         return causes
 
-    def for_link(self, peer: NodeId, message: Message) -> Message:
-        """A copy as it leaves on the link to `peer`."""
+    def for_link(self, peer: NodeId, message: Message) -> tuple[Message, LinkId]:
+        """A copy as it leaves on the link to `peer`, and on no later one: there it would say what
+        changed since something that was never said."""
         assert isinstance(message, Stamped)
         publication = message.publication
         own_slot = origin_of(publication.id)
@@ -74,7 +77,7 @@ class CompactionPairwise(StampedBroadcast):
         self.outgoing.become({**message.needs, own_slot: number_of(publication.id)})
         changes = self.outgoing.changed_for(peer)
         changes.pop(own_slot, None)  # the publication's number says it
-        return Changed(publication, changes)
+        return Changed(publication, changes), self.links.get(peer, ANY_LINK)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         if isinstance(message, Changed):
@@ -87,11 +90,13 @@ class CompactionPairwise(StampedBroadcast):
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         self.outgoing.forget(peer)
         self.incoming[peer] = {}
+        self.links[peer] = link
         super().on_neighbour_up(peer, link, newborn, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         self.outgoing.forget(peer)
         self.incoming.pop(peer, None)
+        self.links.pop(peer, None)
         super().on_neighbour_down(peer, link, out)
 
     def state_size(self) -> int:

@@ -1146,4 +1146,6 @@ SPEC = ProtocolSpec(
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
     offers=["explain", "gone"],
     reach=reach,
+    except_when="a node is declared gone whose last message had gone past a neighbour that it "
+    "wrongly suspected: an effect of that message may then come before it",
 )

@@ -35,7 +35,7 @@ def number_of(message: MessageId) -> int:
 
 
 def link_id(dialler: NodeId, count: int) -> LinkId:
-    """The name of a link at both ends: who dialled it, and its how-manieth dial it was."""
+    """The name of a link at both ends: who dialled it, and the number of that dial."""
     return LinkId(dialler << NUMBER_BITS | count)
 
 

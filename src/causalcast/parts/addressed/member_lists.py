@@ -126,7 +126,7 @@ class MemberLists:
         return self._members.setdefault(group, {}).get(node, NOT_ADDRESSED)
 
     def joined(self, group: GroupId) -> dict[NodeId, int]:
-        """The members that are no founders or came again, and for the how-manieth time."""
+        """The members that are no founders or came again, and which membership of theirs it is."""
         members = self._members.setdefault(group, {})
         return {node: time for node, time in members.items() if time > 0}
 

@@ -1,7 +1,8 @@
 """Delta-Neighbourhood: localized, no duplicates, FIFO, one publication under way per publisher.
 
-R. Kazemzadeh, H.-A. Jacobsen, SRDS 2011, as V. Santos and L. Rodrigues describe it and compare it
-with LoCaMu.
+R. Kazemzadeh, H.-A. Jacobsen, "Partition-tolerant distributed publish/subscribe systems", 2011, as
+V. Santos tells it in "Localized Reliable Causal Multicast", 2019 (sections II and IV-B), and
+compares it with LoCaMu.
 
 The overlay is a tree, and nodes keep links to everybody within delta+1 hops, so that up to delta
 nodes in a row can be skipped. A node confirms a copy when everybody behind it has confirmed; so the
@@ -140,6 +141,7 @@ class DeltaNeighbourhood(Multicast):
     # Publishing, one at a time
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Santos, section IV-B: nothing new is sent before the last publication was received.
         self._enqueue(publication)
         out.persist(Queued(publication))
         self._start_next(out)
@@ -170,6 +172,8 @@ class DeltaNeighbourhood(Multicast):
     # Passing on
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Santos, section IV-B: the publisher waits for confirmations. How they travel is not in the
+        # papers: from the leaves back along the tree.
         if sender not in self.extended:
             out.note("delta_neighbourhood.stranger", sender)
         elif isinstance(message, Copy):
@@ -182,6 +186,8 @@ class DeltaNeighbourhood(Multicast):
                 self._start_next(out)
 
     def _on_copy(self, sender: NodeId, publication: Publication, out: Outbox) -> None:
+        # Not in the papers beyond section IV-B: with one publication of a publisher under way, its
+        # last number tells what is new.
         if number_of(publication.id) > self.last.get(origin_of(publication.id), 0):
             self._start(publication, self.around.hop(self.me, sender), sender, out)
             return
@@ -260,6 +266,7 @@ class DeltaNeighbourhood(Multicast):
     # Links, suspicions, time
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Santos, section II: redundant paths lead around a node that failed.
         if peer not in self.extended or peer in self.suspected:
             return
         self.suspected[peer] = None
@@ -271,6 +278,7 @@ class DeltaNeighbourhood(Multicast):
         self._start_next(out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the papers: they leave open what becomes of a skipped node that is back.
         if peer in self.suspected:
             del self.suspected[peer]
             for passage in self.passages.values():
@@ -278,15 +286,18 @@ class DeltaNeighbourhood(Multicast):
                     self._open(passage, peer, out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the papers: a link is given there. What was sent on the last one may be lost.
         if peer in self.extended:
             self.links[peer] = link
             self._send_open(peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the papers: a link is given there.
         if self.links.get(peer) == link:
             del self.links[peer]
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the papers: links there lose nothing, and here a crash loses what is under way.
         assert name == REPEAT
         self._repeats = False
         for peer in self.extended:
@@ -310,6 +321,7 @@ class DeltaNeighbourhood(Multicast):
     # Surviving a crash
 
     def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the papers: what a node keeps over a crash is left open.
         for record in records:
             if isinstance(record, Queued):
                 self._enqueue(record.publication)

@@ -107,32 +107,38 @@ class HostedZone:
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> list[Unit]:
         """A message of the zone's protocol came."""
+        # Section 3.4: a subgroup runs any causal protocol.
         self.automaton.on_message(sender, message, self._enter(out))
         return self._translate(publications_in(message), out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> list[Unit]:
         """A timer of the zone's protocol ran out; `name` as the host knows it."""
+        # Section 3.4, as `on_message`.
         inside = self._enter(out)
         self.automaton.on_timer(name.removeprefix(self._timer("")), subject, inside)
         return self._translate([], out)
 
     def on_start(self, out: Outbox) -> list[Unit]:
         """The node starts for the first time."""
+        # Section 3.4, as `on_message`.
         self.automaton.on_start(self._enter(out))
         return self._translate([], out)
 
     def on_recover(self, records: list[Message], out: Outbox) -> list[Unit]:
         """The node starts again; what was delivered before is not delivered again."""
+        # Section 3.4, as `on_message`.
         self.automaton.on_recover(records, self._enter(out))
         return self._translate([], out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> list[Unit]:
         """A link to a member of the zone is there."""
+        # Section 3.4, as `on_message`.
         self.automaton.on_neighbour_up(peer, link, newborn, self._enter(out))
         return self._translate([], out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> list[Unit]:
         """It is gone."""
+        # Section 3.4, as `on_message`.
         self.automaton.on_neighbour_down(peer, link, self._enter(out))
         return self._translate([], out)
 

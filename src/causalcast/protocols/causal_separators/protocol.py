@@ -5,7 +5,7 @@ S. Johnson, F. Jahanian, J. Shah, "The inter-group router approach to scalable g
 1999 (pairs of servers); R. Baldoni, R. Friedman, R. van Renesse, "The hierarchical daisy
 architecture for causal delivery", 1997; R. de Juan-Marín and others, "Parallel interconnection of
 broadcast systems with multiple FIFO channels", 2009; as told by de Juan-Marín et al., "Scalability
-approaches for causal multicast: a survey", 2016, section 3.4.
+approaches for causal multicast: a survey", 2016, section 3.4, which handlers below refer to.
 
 The nodes are divided into zones. Inside a zone any causal protocol runs, with clocks no larger than
 the zone. A server delivers what its zone delivers and brings it to its partner in the next zone,
@@ -160,11 +160,14 @@ class CausalSeparators(ZoneJoining):
     # What the application does
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Section 3.4: a sender chooses between its subgroup and the whole system. Here its groups
+        # decide.
         local = self.knowledge.is_local(publication.group)
         self._begin(Unit(self.me, self.units + 1, NOWHERE, local, PUBLICATION, publication), out)
         self._attend(out)
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the papers: groups that change while zones are joined.
         self.groups[group] = None
         out.persist(Belongs([*self.groups]))
         if self.home not in self.knowledge.group_zones.get(group, {}):
@@ -172,6 +175,7 @@ class CausalSeparators(ZoneJoining):
         self._attend(out)
 
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the papers, as `on_join_group`.
         self.groups.pop(group, None)
         out.persist(Belongs([*self.groups]))
         self._attend(out)
@@ -194,6 +198,8 @@ class CausalSeparators(ZoneJoining):
     # Zones
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Section 3.4: an interconnection server uses the multicast of its subgroup as any process
+        # does, and a FIFO channel to the next subgroup.
         if isinstance(message, InZone):
             zone = self.zones.get(message.zone)
             if zone is None or sender not in zone.neighbours:
@@ -206,6 +212,7 @@ class CausalSeparators(ZoneJoining):
         self._attend(out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the papers: time serves the protocols inside, and servers that may crash.
         for zone in self.zones.values():
             if zone.has_timer(name):
                 self._pass_on(zone, zone.on_timer(name, subject, out), out)
@@ -219,11 +226,13 @@ class CausalSeparators(ZoneJoining):
             self.links.on_timer(name, subject, out)
 
     def on_start(self, out: Outbox) -> None:
+        # Not in the papers: who is there at the start is given.
         for zone in self.zones.values():
             self._pass_on(zone, zone.on_start(out), out)
         self._settle(out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the papers: links are given.
         for zone in self.zones.values():
             if peer in zone.neighbours:
                 self._pass_on(zone, zone.on_neighbour_up(peer, link, newborn, out), out)
@@ -233,6 +242,7 @@ class CausalSeparators(ZoneJoining):
         self._attend(out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the papers: links are given.
         for zone in self.zones.values():
             if peer in zone.neighbours:
                 self._pass_on(zone, zone.on_neighbour_down(peer, link, out), out)
@@ -296,10 +306,12 @@ class CausalSeparators(ZoneJoining):
     # Joints
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Section 3.4: another server takes the place of one that crashed. How is not in the papers.
         self.suspected[peer] = None
         self._doubt(peer, True, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the papers: a server that comes back.
         self.suspected.pop(peer, None)
         if peer in self.linked:
             self._doubt(peer, False, out)
@@ -332,6 +344,8 @@ class CausalSeparators(ZoneJoining):
             crossing.mark_sent(sending.to, sending.content)
 
     def _on_content(self, sender: NodeId, content: Message, out: Outbox) -> None:
+        # Section 3.4: what comes through the channel is multicast again in this subgroup, in the
+        # order in which it came.
         crossing = self._crossing_with(sender, content)
         if crossing is None:
             out.note("causal_separators.stray", sender)
@@ -417,6 +431,7 @@ class CausalSeparators(ZoneJoining):
     # what led to it, so nothing is done again.
 
     def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the papers: a server that comes back.
         inside: dict[int, list[Message]] = {number: [] for number in self.zones}
         for record in records:
             if isinstance(record, ZoneRecord):

@@ -308,12 +308,14 @@ class ZoneCrossing:
 
     def on_opening(self, partner: NodeId, epoch: int) -> None:
         """A server at the other side began; so it has ended what was before."""
+        # Not in the papers: joints that open and close.
         self.epoch_of[partner] = epoch
         if epoch > self.epoch:
             self.closed[partner] = None
 
     def on_closing(self, partner: NodeId, closing: Closing) -> None:
         """A server at the other side brings nothing more."""
+        # Not in the papers: joints that open and close.
         if closing.epoch == self.epoch and self.phase != CLOSED:
             self.closed[partner] = None
             self.dropped = self.dropped or closing.dropped
@@ -365,6 +367,8 @@ class ZoneCrossing:
 
     def on_carry(self, lead: NodeId, carry: Carry) -> None:
         """The lead asks to bring a unit across."""
+        # Section 3.4: several channels between two subgroups keep one FIFO order among them. The
+        # rule by which they do is not in the survey.
         if carry.epoch == self.epoch and self.phase != CLOSED:
             self.to_carry.setdefault(lead, []).append(carry)
 
@@ -393,6 +397,7 @@ class ZoneCrossing:
 
     def on_arrivals(self, sender: NodeId, arrivals: Arrivals) -> None:
         """A server at the other side has these."""
+        # Not in the papers: what is kept in case that a server crashes, and for how long.
         self.has[sender].update(arrivals.counts)
         for place in list(self.kept):
             self._forget_if_there(place)

@@ -80,6 +80,7 @@ class ZoneJoining(Multicast):
         return ""
 
     def on_order(self, order: str, out: Outbox) -> None:
+        # Not in the papers: subgroups can be added, they say, and not how.
         verb, joint, _ = self._understand(order)
         assert joint is not None
         epoch = self.knowledge.joints[joint].epoch
@@ -207,6 +208,7 @@ class ZoneJoining(Multicast):
 
     def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
         """A server at the other side opened or closed."""
+        # Not in the papers: joints that open and close.
         if isinstance(turn, Closing):
             crossing.on_closing(sender, turn)
         else:

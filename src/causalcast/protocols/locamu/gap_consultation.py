@@ -172,6 +172,7 @@ class GapConsultation:
 
     def on_answer(self, sender: NodeId, answer: Answer) -> Inquiry | None:
         """Take an answer; the inquiry it belongs to comes back, if somebody waits for it."""
+        # Not in the paper: it overlooks that numbers do not tell enough where f is 2 or more.
         asked = self.asked.get(answer.question)
         if asked is None or asked.node != sender:
             return None
@@ -193,6 +194,7 @@ class GapConsultation:
     def on_neighbour_up(self, peer: NodeId, out: Outbox) -> None:
         """It may have fallen, and asks again what it still wants to know. What was asked of it may
         be lost."""
+        # Not in the paper, as all questions around a gap.
         for key in [key for key in self.unanswered if key[0] == peer]:
             del self.unanswered[key]
         for question in self.asked.values():
@@ -203,6 +205,7 @@ class GapConsultation:
 
     def on_ask(self, sender: NodeId, ask: Ask) -> None:
         """Keep a question; `answer_questions` answers it when it can."""
+        # Not in the paper, as all questions around a gap.
         self.unanswered[sender, ask.question] = ask
 
     def answer_questions(

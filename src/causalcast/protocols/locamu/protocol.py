@@ -1,6 +1,8 @@
 """LoCaMu: localized fault-tolerant causal multicast over a tree.
 
-V. Santos, L. Rodrigues, "Localized Reliable Causal Multicast", 2019 (and V. Santos's dissertation).
+V. Santos, "Localized Reliable Causal Multicast", extended abstract of a dissertation, 2019: Alg. 1,
+and sections with Roman numbers. V. Santos, L. Rodrigues, "Difusão em Grupo Tolerante a Faltas com
+Ordem Causal Usando Informação Localizada", 2019: sections with Arabic numbers.
 
 The overlay is a tree. A node knows the tree only within 2f+1 hops and keeps links to everybody
 within f+1, so up to f neighbours in a row can be skipped. Each node a message passes gives it a
@@ -132,6 +134,7 @@ class Locamu(StandingIn):
     # Publishing
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Alg. 1, l. 46-48 (PUBLISH). There a publisher does not deliver its own.
         epoch = self.members.epochs.get(publication.group, 0)
         self._begin(Copy(publication, b""), epoch, out)
 
@@ -146,6 +149,7 @@ class Locamu(StandingIn):
         return ""
 
     def on_gone(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: there every node that failed comes back.
         is_news = peer not in self.departures.gone
         super().on_gone(peer, out)
         if not is_news or peer not in self.departures.gone:
@@ -159,6 +163,8 @@ class Locamu(StandingIn):
         return group in self.members.admitted  # it left, and messages still lead here
 
     def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        # Section III-B: subscriptions are messages. When they take effect is not in the paper; see
+        # above.
         if self.members.is_news(group):
             self._begin(Subscription(group, self.me, b""), 0, out)
             self._look_again([], out)
@@ -166,6 +172,7 @@ class Locamu(StandingIn):
             self._wish(group, True, out)
 
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the paper: who leaves a group goes on passing its messages.
         if self.members.is_open(group):
             self._wish(group, False, out)
 
@@ -184,6 +191,8 @@ class Locamu(StandingIn):
     # Processing
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Alg. 1 has the copy alone; the other messages are what section III-J leaves to the thesis,
+        # and what we added.
         if sender not in self.extended:
             out.note("locamu.stranger", sender)
         elif sender in self.departures.gone:
@@ -216,6 +225,7 @@ class Locamu(StandingIn):
             self._look_again([] if key is None else [key], out)
 
     def _on_copy(self, sender: NodeId, message: Message, data: bytes, out: Outbox) -> None:
+        # Alg. 1, l. 31-35 (RECEIVE).
         try:
             header = self._reader(sender).read(data)
         except MissedHeader:
@@ -244,6 +254,7 @@ class Locamu(StandingIn):
 
     def _on_handed_on(self, sender: NodeId, handed: HandedOn, out: Outbox) -> None:
         """The same from somebody who stands on the far side of a node that cannot send it."""
+        # Not in the paper: nobody stands in for a node there.
         number = handed.numbers.get(sender, {}).get(self.me)
         if number is None or not isinstance(handed.message, (Copy, Subscription, Admission)):
             out.note("locamu.nonsense", sender)
@@ -551,6 +562,7 @@ class Locamu(StandingIn):
     # Acknowledging
 
     def _on_ack(self, sender: NodeId, ack: Ack, out: Outbox) -> None:
+        # Not in the paper: section III-J leaves stability to the thesis.
         under_way = self._under_way.setdefault(sender, {})
         for number in self._newly_acknowledged(sender, ack):
             record = self.log.at((self.me, sender, number))
@@ -574,6 +586,7 @@ class Locamu(StandingIn):
     # Repeating and asking
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper: section III-J leaves retransmission to the thesis.
         if name == WORD:
             self._send_word(NodeId(subject), out)
         else:
@@ -650,6 +663,7 @@ class Locamu(StandingIn):
         return {node: list(numbers)[:MOST_WANTED] for node, numbers in wanted.items() if numbers}
 
     def _on_probe(self, sender: NodeId, probe: Probe, out: Outbox) -> None:
+        # Not in the paper: a node that nobody sends to directly may wait for a message, too.
         for number in probe.numbers:
             if self.past.has_arrived(sender, number):
                 self._acknowledge_to(sender, number, out)
@@ -659,6 +673,8 @@ class Locamu(StandingIn):
 
     def _on_want(self, sender: NodeId, want: Want, out: Outbox) -> None:
         """Send what is asked for, even to a node that others should bring it to."""
+        # Section 3.9 of the paper in Portuguese: who notices that messages are missing asks the
+        # sender for them.
         for number in want.numbers:
             record = self.log.at((self.me, sender, number))
             if record is not None and sender in self.links:
@@ -686,6 +702,7 @@ class Locamu(StandingIn):
     # Links and suspicions
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Section III-C: who was away receives everything when it is back.
         if peer not in self.extended:
             return
         if peer in self.departures.gone:  # it should know
@@ -705,10 +722,12 @@ class Locamu(StandingIn):
                 self._tell_gone(gone, peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper: only the detector says there whom to send to.
         if self.links.get(peer) == link:
             del self.links[peer]
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Section III-C: the active connections follow the failure detector.
         if peer in self.extended and peer not in self.suspected:
             self.suspected[peer] = None
             self._under_way.pop(peer, None)
@@ -718,6 +737,7 @@ class Locamu(StandingIn):
             self._change_active(out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Section III-C, as `on_suspect`.
         if peer in self.suspected and peer not in self.departures.gone:
             del self.suspected[peer]
             self._change_active(out)
@@ -780,6 +800,7 @@ class Locamu(StandingIn):
                 self._forgotten = []
 
     def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Section III-C: state is kept in persistent memory. Which state is not in the paper.
         for entry in records:
             if isinstance(entry, Kept):
                 self._restore(entry, out.now)

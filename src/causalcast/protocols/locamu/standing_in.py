@@ -105,6 +105,7 @@ class StandingIn(PassingOn):
                 self._plan_word(node, out)
 
     def _on_finished(self, sender: NodeId, to: int, out: Outbox) -> None:
+        # Not in the paper: nobody stands in for a publisher there.
         before = self._finished_to.get(sender, 0)
         if to > before:
             self._finished_to[sender] = to
@@ -193,6 +194,7 @@ class StandingIn(PassingOn):
         return is_within_budget({**others, peer: None}, self.around.tree, self.f)
 
     def on_gone(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: there every node that failed comes back.
         if peer == self.me or peer in self.departures.gone or not self.around.knows(peer):
             return
         out.note("locamu.gone", peer)
@@ -220,6 +222,7 @@ class StandingIn(PassingOn):
             self.suspected[peer] = None
 
     def _on_gone_told(self, sender: NodeId, told: Gone, out: Outbox) -> None:
+        # Not in the paper: there every node that failed comes back.
         peer = told.peer
         if peer == self.me:
             self.expelled_by = sender

@@ -44,11 +44,11 @@ FURTHER_MODULES = (
 )
 # These read files and build tables; nothing is gained, and they lean on untyped libraries.
 INTERPRETED = (
-    "simulator/scenario.py",
+    "simulator/scenarios/scenario.py",
     "simulator/runner.py",
     "simulator/directed_run.py",
     "simulator/run_result.py",
-    "simulator/saved_graph.py",
+    "simulator/scenarios/saved_graph.py",
 )
 OBJECTS = Path("build/objects")  # object files of earlier builds, by what they were made from
 

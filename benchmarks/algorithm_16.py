@@ -13,7 +13,7 @@ from pathlib import Path
 
 from large_runs import write_large_run
 
-from causalcast.pipeline.check_run import check_folder
+from causalcast.pipeline.check.check_run import check_folder
 from causalcast.testing.algorithm_16 import deliveries_of, says_in_order
 from causalcast.trace.run_folder import read_run
 from causalcast.version import VERSION, build_kind

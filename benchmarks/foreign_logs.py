@@ -12,8 +12,8 @@ from pathlib import Path
 
 from causalcast.cli.main import main as causalcast
 from causalcast.judge import Judgement, judge
-from causalcast.pipeline.check_run import check_run
-from causalcast.pipeline.verdict import Verdict, verdict_of
+from causalcast.pipeline.check.check_run import check_run
+from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
 from causalcast.testing import lost_rows
 from causalcast.testing.lost_rows import JsonLine, read_lines
 from causalcast.testing.partial_logs import imported

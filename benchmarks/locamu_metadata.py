@@ -18,7 +18,7 @@ from causalcast.parts.tree.safe_path import NOBODY
 from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
 from causalcast.protocols.locamu.protocol import SPEC, Copy
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import LENGTH_BYTES

@@ -11,7 +11,7 @@ import sys
 
 from causalcast.judge import judge
 from causalcast.protocols.locamu.protocol import SPEC
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.trial import SAFETY

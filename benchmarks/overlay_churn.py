@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
-from causalcast.simulator.steps import DUPLICATE
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.steps import DUPLICATE
 from causalcast.version import VERSION, build_kind
 
 SENDERS = 10

@@ -19,7 +19,7 @@ from causalcast.core.ids import NodeId
 from causalcast.core.topology import Topology
 from causalcast.overlays.hyparview import HyParView
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 
 SECOND = 1_000_000

@@ -65,8 +65,8 @@ def scenario(
 def build_overlay(nodes: int, active_view: int, path: Path) -> dict[str, float]:
     """Let nodes join one after the other, let it settle, save the links."""
     from causalcast.simulator.runner import ScenarioRun
-    from causalcast.simulator.saved_graph import save_graph
-    from causalcast.simulator.scenario import Scenario
+    from causalcast.simulator.scenarios.saved_graph import save_graph
+    from causalcast.simulator.scenarios.scenario import Scenario
 
     overlay = (
         f'kind = "hyparview"\nnodes = {nodes}\nactive_view = {active_view}\n'
@@ -87,8 +87,8 @@ def run_point(name: str, overlay: Path, broadcasts: int) -> dict[str, float]:
 
     from causalcast.core import outbox
     from causalcast.simulator.runner import ScenarioRun
-    from causalcast.simulator.scenario import Scenario
-    from causalcast.simulator.steps import DUPLICATE
+    from causalcast.simulator.scenarios.scenario import Scenario
+    from causalcast.simulator.worlds.steps import DUPLICATE
 
     protocol, senders, options = POINTS[name]
     text = scenario(protocol, senders, options, f'from = "{overlay}"', broadcasts)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from causalcast.core import outbox
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 SCENARIO = Path(__file__).parent.parent / "scenarios" / "flood_10k.toml"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from memory import PeakMemory
 
-from causalcast.pipeline.check_run import check_folder
+from causalcast.pipeline.check.check_run import check_folder
 from causalcast.trace.foreign_log import import_records
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.many_objects import all_are_kept
@@ -124,7 +124,7 @@ def floor_on_spark(spark: Any, paths: list[Path]) -> int:
     """Read, parse, group by process."""
     import pyarrow as pa
 
-    from causalcast.pipeline.log_lines import read_lines
+    from causalcast.pipeline.foreign.log_lines import read_lines
 
     wanted = SpanRules().wanted
 
@@ -148,9 +148,9 @@ def floor_on_spark(spark: Any, paths: list[Path]) -> int:
 
 def on_spark(folder: Path, run: Path) -> dict[str, Any]:
     """Floor, import, check; seconds of each."""
-    from causalcast.pipeline.session import make_session
-    from causalcast.pipeline.span_import import import_spans
-    from causalcast.pipeline.spark_job import check_runs
+    from causalcast.pipeline.foreign.span_import import import_spans
+    from causalcast.pipeline.spark.session import make_session
+    from causalcast.pipeline.spark.spark_job import check_runs
 
     with PeakMemory() as memory:
         spark = make_session(None)

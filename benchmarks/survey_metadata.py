@@ -11,7 +11,7 @@ import sys
 from causalcast.core import GroupId, NodeId
 from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
 
 COMPACT = ("compaction_multicast", "compaction_pairwise")

@@ -19,8 +19,8 @@ from typing import Any
 from large_runs import write_large_run
 from memory import PeakMemory
 
-from causalcast.pipeline.session import make_session
-from causalcast.pipeline.spark_job import check_runs
+from causalcast.pipeline.spark.session import make_session
+from causalcast.pipeline.spark.spark_job import check_runs
 from causalcast.version import VERSION, build_kind
 
 # name: nodes, publications, groups

@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
 
-from causalcast.pipeline.live_check import LiveCheck
-from causalcast.pipeline.live_watch import COLUMNS, founders_of
-from causalcast.pipeline.session import make_session
-from causalcast.pipeline.tables import EVENT_COLUMNS
+from causalcast.pipeline.live.live_check import LiveCheck
+from causalcast.pipeline.live.live_watch import COLUMNS, founders_of
+from causalcast.pipeline.spark.session import make_session
+from causalcast.pipeline.spark.tables import EVENT_COLUMNS
 
 OUT = "run string, guarantee string, kind string, node int, message long, cause long"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="session")
 def spark() -> Any:
     """One session for all tests of a worker: starting it costs more than most tests."""
-    from causalcast.pipeline.session import make_session
+    from causalcast.pipeline.spark.session import make_session
 
     return make_session("local[2]", brief=True)
 

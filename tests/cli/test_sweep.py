@@ -9,7 +9,7 @@ import pytest
 
 from causalcast.cli.main import main
 from causalcast.errors import ConfigError
-from causalcast.pipeline.spark_job import spread
+from causalcast.pipeline.spark.spark_job import spread
 from causalcast.sweep.campaign import run_sweep
 from causalcast.sweep.grid import Point, make_grid, parse_seeds, parse_vary, with_key
 from causalcast.sweep.point import run_point

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.pipeline import session, spark_job
+from causalcast.pipeline.spark import session, spark_job
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_run
 from causalcast.trace.schema import GUARANTEES

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from causalcast.cli.judge.watch import _holds_lines
 from causalcast.cli.main import main
-from causalcast.cli.watch import _holds_lines
 from causalcast.errors import ConfigError
 
 INVERSION = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from causalcast.cli.demo import GROUPS, Story
+from causalcast.cli.run.demo import GROUPS, Story
 from causalcast.judge import judge
 from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
@@ -23,7 +23,7 @@ LIMITS = "[limits]\ncompact_bytes = 20000\ninbox_bytes = 2000\n"
 )
 def test_many_crashes_break_no_promise(tmp_path: Path, protocol: str, overlay: str) -> None:
     """With limits so small that journals are compacted all the time; `test_chaos` has the usual."""
-    program = (sys.executable, "-m", "causalcast.cli.demo_node")
+    program = (sys.executable, "-m", "causalcast.cli.run.demo_node")
     plan = ClusterPlan(protocol=protocol, overlay=overlay, groups=GROUPS, command=program)
     cluster = LocalCluster(tmp_path / "nodes", plan)
     for node in cluster.ids:

@@ -204,7 +204,7 @@ def test_a_node_that_hangs_is_suspected_and_trusted_again(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_nodes_are_restarted_one_by_one_under_load(tmp_path: Path) -> None:
     """Every node is stopped in good order and started again while all publish: nothing is lost."""
-    program = (sys.executable, "-m", "causalcast.cli.demo_node")
+    program = (sys.executable, "-m", "causalcast.cli.run.demo_node")
     groups = {"all": [1, 2, 3], "pair": [1, 3]}
     plan = ClusterPlan(nodes=3, overlay="line", groups=groups, command=program)
     cluster = LocalCluster(tmp_path / "nodes", plan)

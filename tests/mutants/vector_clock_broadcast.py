@@ -11,9 +11,9 @@ from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.safe_keeping import Answer, SafeKeeping
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
-from causalcast.simulator.living_world import LivingWorld
-from causalcast.simulator.sim_node import SimNode
-from causalcast.simulator.steps import DELIVER, SteppingWorld
+from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.sim_node import SimNode
+from causalcast.simulator.worlds.steps import DELIVER, SteppingWorld
 from causalcast.swarm.mutant import Mutant, Patch
 from causalcast.trace.recorder import NONE
 

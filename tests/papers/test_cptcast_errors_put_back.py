@@ -24,7 +24,7 @@ from causalcast.parts.safe_links.safe_path_setup import (
 from causalcast.protocols.cptcast.announcements import CptCast
 from causalcast.protocols.cptcast.messages import IHave
 from causalcast.protocols.cptcast.sender_order import SenderOrder
-from causalcast.simulator import living_world
+from causalcast.simulator.worlds import living_world
 
 _attempt_wait = SafePathSetup._wait
 _note_announcement = CptCast.note_announcement

@@ -30,8 +30,8 @@ from causalcast.protocols.cptcast.messages import Gossip, Have, IHave, Prune, Sk
 from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.director import parse
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import parse
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.trial import try_run
 

@@ -4,7 +4,7 @@ import pytest
 
 from causalcast.judge import judge
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 
 

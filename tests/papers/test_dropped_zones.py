@@ -14,7 +14,7 @@ from causalcast.core.ids import MessageId, origin_of
 from causalcast.judge import judge
 from causalcast.judge.judgement import Violation
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.trace.run_folder import Run
 

@@ -9,8 +9,8 @@ from causalcast.core.ids import MessageId
 from causalcast.protocols.locamu.link_header import Header, HeaderReader
 from causalcast.protocols.locamu.protocol import Copy, Locamu
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.director import parse
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import parse
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch, find_mutant

@@ -20,7 +20,7 @@ from causalcast.protocols.locamu.late_members import LateMembers
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.protocol import SPEC, Locamu, nothing_is_left
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch, find_mutant
 from causalcast.swarm.trial import try_scenario

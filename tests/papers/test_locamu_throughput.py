@@ -7,7 +7,7 @@ frame (checklist of oracles: link share / (8 · (payload + metadata))).
 import pytest
 
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 PAYLOAD = 512
 SHARE_MBPS = 100 / 3  # what a node sends with, split among the three links of an inner node

@@ -16,7 +16,7 @@ from causalcast.judge import judge
 from causalcast.protocols.cbcast.farewells import Unheard
 from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.testing import Cluster
 from causalcast.trace.run_folder import Run

@@ -4,7 +4,7 @@ from typing import Any
 
 from causalcast.judge import judge
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.trace.run_folder import Run
 

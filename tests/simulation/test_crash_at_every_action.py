@@ -11,9 +11,9 @@ from causalcast.core.effects import Duplicate
 from causalcast.core.message import Publication
 from causalcast.judge import judge
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
-from causalcast.simulator.sim_node import Entry, SimNode
-from causalcast.simulator.steps import SteppingWorld
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.sim_node import Entry, SimNode
+from causalcast.simulator.worlds.steps import SteppingWorld
 from causalcast.trace.run_folder import Run
 
 BACK_AFTER_US = 30_000

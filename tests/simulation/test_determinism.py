@@ -9,7 +9,7 @@ import pytest
 
 from causalcast.registry import find_protocol, protocol_names
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import random_scenario
 from causalcast.trace.schema import LEVELS
 

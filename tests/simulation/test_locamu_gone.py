@@ -14,7 +14,7 @@ from causalcast.protocols.locamu.messages import GivenUp
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch

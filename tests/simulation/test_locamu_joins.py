@@ -14,8 +14,8 @@ from causalcast.errors import NodeError
 from causalcast.judge import judge
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.director import parse
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import parse
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import find_mutant
 from causalcast.swarm.trial import try_scenario

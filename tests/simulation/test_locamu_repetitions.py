@@ -8,7 +8,7 @@ from causalcast.protocols.locamu.holdback import Arrived
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch
 

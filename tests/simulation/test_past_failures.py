@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.trial import try_scenario
 
 HERE = Path(__file__).parent

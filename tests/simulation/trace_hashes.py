@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from causalcast.core import outbox
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.trace.run_folder import Run
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from causalcast.pipeline.spark_job import check_runs
-from causalcast.pipeline.tables import violations_table
+from causalcast.pipeline.spark.spark_job import check_runs
+from causalcast.pipeline.spark.tables import violations_table
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_run
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.pipeline.java import find_java
+from causalcast.pipeline.spark.java import find_java
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_run
 

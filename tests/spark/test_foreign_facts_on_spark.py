@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from causalcast.pipeline import spark_job
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
+from causalcast.pipeline.spark import spark_job
 from causalcast.testing.partial_logs import imported
 from causalcast.testing.random_foreign_logs import by_time, leave_out, random_log
 from causalcast.trace.run_folder import Run, event_files, write_run

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.foreign_import import import_logs
+from causalcast.pipeline.foreign.foreign_import import import_logs
 from causalcast.testing.random_foreign_logs import leave_out, random_log
 from causalcast.testing.random_traces import damage, good_run
 from causalcast.trace.export import to_json_lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline import spark_job
+from causalcast.pipeline.spark import spark_job
 from causalcast.testing.comparison import differences
 from causalcast.testing.random_traces import damage, good_run, lose_delivery, repeat_delivery
 from causalcast.trace.run_folder import event_files, write_run

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from causalcast.pipeline import tables as tables_module
 from causalcast.pipeline.metrics.summary import summary, summary_by
-from causalcast.pipeline.report_data import figures
-from causalcast.pipeline.tables import read_tables
+from causalcast.pipeline.report.report_data import figures
+from causalcast.pipeline.spark import tables as tables_module
+from causalcast.pipeline.spark.tables import read_tables
 from causalcast.testing.draft_run import message_id
 from causalcast.trace.recorder import Recorder, code_of
 from causalcast.trace.run_folder import Run, write_run

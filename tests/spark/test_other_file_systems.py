@@ -15,9 +15,9 @@ import pytest
 
 from causalcast.cli.main import main
 from causalcast.judge import judge
-from causalcast.pipeline import remote_runs
-from causalcast.pipeline.places import RemoteFolder, place_of
-from causalcast.pipeline.remote_runs import check_remote_runs, fetch_runs
+from causalcast.pipeline.logs.places import RemoteFolder, place_of
+from causalcast.pipeline.spark import remote_runs
+from causalcast.pipeline.spark.remote_runs import check_remote_runs, fetch_runs
 from causalcast.sweep.grid import make_grid
 from causalcast.sweep.point import run_point
 from causalcast.testing.comparison import differences

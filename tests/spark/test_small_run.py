@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from causalcast.pipeline.metrics.summary import summary, summary_by
-from causalcast.pipeline.report_data import figures
-from causalcast.pipeline.small_run import figures_of, measure, measure_by, read_small_run
-from causalcast.pipeline.tables import read_tables
+from causalcast.pipeline.report.report_data import figures
+from causalcast.pipeline.report.small_run import figures_of, measure, measure_by, read_small_run
+from causalcast.pipeline.spark.tables import read_tables
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.testing.random_traces import good_run
 from causalcast.trace.run_folder import write_run
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.span_import import import_spans
+from causalcast.pipeline.foreign.span_import import import_spans
 from causalcast.trace.foreign_log import import_records
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.run_folder import read_run

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from causalcast.pipeline.spark_job import check_runs, spread
+from causalcast.pipeline.spark.spark_job import check_runs, spread
 from causalcast.testing.many_random_runs import compare, write_runs
 from causalcast.trace.schema import GUARANTEES
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from causalcast.buses.conditions import CONDITIONS
 from causalcast.buses.registry import SYSTEMS
 from causalcast.buses.trial import Outcome
-from causalcast.pipeline.check_run import check_folder
-from causalcast.pipeline.counter_example import sentence, steps_of
-from causalcast.pipeline.space_time import diagram
-from causalcast.pipeline.verdict import verdict_of
+from causalcast.pipeline.check.check_run import check_folder
+from causalcast.pipeline.report.space_time import diagram
+from causalcast.pipeline.verdicts.counter_example import sentence, steps_of
+from causalcast.pipeline.verdicts.verdict import verdict_of
 
 
 def order_table(outcomes: Sequence[Outcome]) -> str:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from causalcast.buses.conditions import Condition
 from causalcast.buses.system import System, Task
 from causalcast.errors import NodeError
-from causalcast.pipeline.check_run import check_folder
-from causalcast.pipeline.verdict import verdict_of
+from causalcast.pipeline.check.check_run import check_folder
+from causalcast.pipeline.verdicts.verdict import verdict_of
 from causalcast.trace.foreign_log import import_records, records_of
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.run_folder import write_run

@@ -20,8 +20,8 @@ from causalcast.chaos.chaos_plan import NETWORK_FAULTS, ChaosPlan
 from causalcast.chaos.ledger import hold_against, read_ledger
 from causalcast.chaos.packet_network import PacketNetwork
 from causalcast.errors import ConfigError, NodeError
-from causalcast.pipeline.check_run import check_folder
-from causalcast.pipeline.verdict import OK, verdict_of
+from causalcast.pipeline.check.check_run import check_folder
+from causalcast.pipeline.verdicts.verdict import OK, verdict_of
 from causalcast.registry import find_protocol
 from causalcast.runtime.local_cluster import ClusterPlan
 from causalcast.runtime.node_config import CHANGING, NodeConfig

@@ -16,48 +16,71 @@ TOOLS = "tools"
 
 COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
     "simulate": (
-        Command("simulate", "simulate", "run a scenario in the simulator, write its trace", TOOLS),
-        Command("scenarios", "samples", "list the scenarios that came with the package"),
-        Command("swarm", "swarm", "random scenarios from seeds, judged and made small", TOOLS),
-        Command("explore", "explore", "every interleaving of a small scenario", TOOLS),
-        Command("sweep", "sweep", "a grid of scenarios times seeds, on Spark", "spark"),
-        Command("compare", "compare", "one workload over the protocols of the survey", TOOLS),
-        Command("protocols", "list_protocols", "what each protocol promises, needs and costs"),
+        Command(
+            "simulate",
+            "simulate.simulate",
+            "run a scenario in the simulator, write its trace",
+            TOOLS,
+        ),
+        Command("scenarios", "shared.samples", "list the scenarios that came with the package"),
+        Command(
+            "swarm", "simulate.swarm", "random scenarios from seeds, judged and made small", TOOLS
+        ),
+        Command("explore", "simulate.explore", "every interleaving of a small scenario", TOOLS),
+        Command("sweep", "simulate.sweep", "a grid of scenarios times seeds, on Spark", "spark"),
+        Command(
+            "compare", "simulate.compare", "one workload over the protocols of the survey", TOOLS
+        ),
+        Command(
+            "protocols", "simulate.list_protocols", "what each protocol promises, needs and costs"
+        ),
     ),
     "run": (
-        Command("up", "node", "run a cluster on this machine until Ctrl-C"),
-        Command("node", "node", "run one node from its TOML file"),
-        Command("join", "node", "run a new node that joins a running cluster"),
-        Command("leave", "node", "let a node leave its cluster in good order"),
-        Command("pub", "node", "publish a text"),
-        Command("sub", "node", "print what a group delivers at a node"),
-        Command("chat", "chat", "talk in a group through a node that runs"),
+        Command("up", "run.node", "run a cluster on this machine until Ctrl-C"),
+        Command("node", "run.node", "run one node from its TOML file"),
+        Command("join", "run.node", "run a new node that joins a running cluster"),
+        Command("leave", "run.node", "let a node leave its cluster in good order"),
+        Command("pub", "run.node", "publish a text"),
+        Command("sub", "run.node", "print what a group delivers at a node"),
+        Command("chat", "run.chat", "talk in a group through a node that runs"),
         Command("udp", "udp.program", "causal multicast over reliable UDP, by members.dat"),
         Command(
             "udp-ptp", "udp.program", "messages to one peer over the reliable layer of `udp` alone"
         ),
-        Command("demo", "demo", "kill nodes of a real cluster and verify its trace", TOOLS),
-        Command("examples", "samples", "list the example programs that came with the package"),
+        Command("demo", "run.demo", "kill nodes of a real cluster and verify its trace", TOOLS),
+        Command(
+            "examples", "shared.samples", "list the example programs that came with the package"
+        ),
     ),
     "judge": (
-        Command("verify", "verify", "judge runs by their traces", TOOLS),
-        Command("report", "report", "write an HTML report on runs", TOOLS),
-        Command("metrics", "report", "measure runs: latency, throughput, redundancy, …", TOOLS),
-        Command("watch", "watch", "verify runs while they grow", "spark"),
-        Command("trace", "trace", "gather, import and export traces", TOOLS),
-        Command("chaos", "chaos", "kill, stop and cut off real nodes; judge them", TOOLS),
-        Command("buses", "buses", "which message buses keep causal order, measured here", TOOLS),
-        Command("experiment", "experiment", "many real nodes, triggered at one, judged", TOOLS),
+        Command("verify", "judge.verify", "judge runs by their traces", TOOLS),
+        Command("report", "judge.report", "write an HTML report on runs", TOOLS),
+        Command(
+            "metrics", "judge.report", "measure runs: latency, throughput, redundancy, …", TOOLS
+        ),
+        Command("watch", "judge.watch", "verify runs while they grow", "spark"),
+        Command("trace", "judge.trace", "gather, import and export traces", TOOLS),
+        Command("chaos", "judge.chaos", "kill, stop and cut off real nodes; judge them", TOOLS),
+        Command(
+            "buses", "judge.buses", "which message buses keep causal order, measured here", TOOLS
+        ),
+        Command(
+            "experiment", "judge.experiment", "many real nodes, triggered at one, judged", TOOLS
+        ),
     ),
     "operate": (
-        Command("status", "node", "what a node is doing, in numbers"),
-        Command("doctor", "doctor", "what is wrong with a node, and what to do about it"),
-        Command("explain", "node", "what a held message waits for"),
-        Command("gone", "node", "give up a node that never comes back"),
-        Command("group", "zones", "let a node join or leave a group"),
-        Command("zones", "zones", "join and part zones of causal_separators while they run"),
-        Command("keys", "keys", "make and revoke the keys with which nodes know one another"),
-        Command("completion", "completion", "make the shell complete commands and options"),
+        Command("status", "run.node", "what a node is doing, in numbers"),
+        Command("doctor", "operate.doctor", "what is wrong with a node, and what to do about it"),
+        Command("explain", "run.node", "what a held message waits for"),
+        Command("gone", "run.node", "give up a node that never comes back"),
+        Command("group", "operate.zones", "let a node join or leave a group"),
+        Command(
+            "zones", "operate.zones", "join and part zones of causal_separators while they run"
+        ),
+        Command(
+            "keys", "operate.keys", "make and revoke the keys with which nodes know one another"
+        ),
+        Command("completion", "operate.completion", "make the shell complete commands and options"),
     ),
 }
 COMMANDS: dict[str, Command] = {

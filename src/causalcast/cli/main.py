@@ -84,7 +84,7 @@ def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     command = COMMANDS.get(arguments[0] if arguments else "")
     if command is not None:
         if command.needs:
-            from causalcast.cli.extras import require
+            from causalcast.cli.shared.extras import require
 
             require(command.needs, f"`causalcast {command.name}`")
         importlib.import_module(f"causalcast.cli.{command.module}").add_to(subparsers)

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import ConfigError
-from causalcast.pipeline.foreign_import import import_parsed
-from causalcast.pipeline.foreign_lines import parse_table
-from causalcast.pipeline.live_table import watch_table
-from causalcast.pipeline.spark_job import check_runs
-from causalcast.pipeline.verdict import Verdict, parse_promise, verdict_of
+from causalcast.pipeline.foreign.foreign_import import import_parsed
+from causalcast.pipeline.foreign.foreign_lines import parse_table
+from causalcast.pipeline.live.live_table import watch_table
+from causalcast.pipeline.spark.spark_job import check_runs
+from causalcast.pipeline.verdicts.verdict import Verdict, parse_promise, verdict_of
 
 NEEDED = ("node", "kind", "message")
 TIMES = ("pos", "time", "at_us", "at_ns")

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from causalcast.core.duration import MILLISECOND
-from causalcast.simulator.directed_world import DirectedWorld
-from causalcast.simulator.director import Director
 from causalcast.simulator.run_result import build_nodes, level_for, run_of
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import Director
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.directed_world import DirectedWorld
 from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.wire.codec import Codec

@@ -6,8 +6,8 @@ from typing import Any
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.spec import Misfit
 from causalcast.errors import ConfigError
-from causalcast.simulator.living_world import LivingWorld
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.living_world import LivingWorld
 from causalcast.trace.run_folder import Run, memberships, table_of
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GROUPS, NODES

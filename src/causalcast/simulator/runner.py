@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.faults import FaultPlan, random_crashes
 from causalcast.simulator.run_result import DETAILED_UP_TO, build_nodes, level_for, run_of
-from causalcast.simulator.scenario import Scenario
-from causalcast.simulator.simulation import Simulation
-from causalcast.simulator.workload import Workload
+from causalcast.simulator.scenarios.faults import FaultPlan, random_crashes
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.scenarios.workload import Workload
+from causalcast.simulator.worlds.simulation import Simulation
 from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.wire.codec import Codec

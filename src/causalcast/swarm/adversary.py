@@ -18,9 +18,9 @@ from causalcast.core.message import Publication
 from causalcast.core.spec import ProtocolSpec
 from causalcast.core.topology import Topology
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.directed_world import LOST, Way
-from causalcast.simulator.director import Step, text_of
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import Step, text_of
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.directed_world import LOST, Way
 from causalcast.swarm.generate import Draw, may_join, promises_without_the_dead, toml_text
 
 SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)

@@ -17,7 +17,7 @@ from typing import Any
 
 from causalcast.core.spec import ProtocolSpec
 from causalcast.registry import find_protocol
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary, with_steps
 from causalcast.swarm.generate import expected_kinds, random_scenario, toml_text
 from causalcast.swarm.mutant import find_mutant

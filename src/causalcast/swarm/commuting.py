@@ -31,8 +31,8 @@ What this takes, and who sees to it:
 from collections.abc import Sequence
 
 from causalcast.core.ids import NodeId
-from causalcast.simulator.directed_world import Way
-from causalcast.simulator.director import Step
+from causalcast.simulator.scenarios.director import Step
+from causalcast.simulator.worlds.directed_world import Way
 from causalcast.swarm.world_states import State
 
 

@@ -27,10 +27,10 @@ from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, TraceError
 from causalcast.judge import judge
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.directed_world import LOST
-from causalcast.simulator.director import Step, text_of
 from causalcast.simulator.run_result import run_of
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import Step, text_of
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.directed_world import LOST
 from causalcast.swarm.commuting import enough_to_try, node_of
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.swarm.smaller import text_of_scenario

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
 from causalcast.judge.judgement import Violation
-from causalcast.simulator.living_world import LivingWorld
+from causalcast.simulator.worlds.living_world import LivingWorld
 from causalcast.trace.run_folder import Run
 
 PROMISE = "agreement_per_part"

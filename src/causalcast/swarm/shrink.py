@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalcast.errors import CausalcastError
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.smaller import (
     Data,
     simpler_details,

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from causalcast.simulator.director import SHAPES
+from causalcast.simulator.scenarios.director import SHAPES
 from causalcast.swarm.generate import toml_text
 from causalcast.trace.run_folder import Run
 

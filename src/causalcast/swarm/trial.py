@@ -12,7 +12,7 @@ from causalcast.errors import TraceError
 from causalcast.judge import Judgement, Violation, judge
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import DIED_FOR_GOOD
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.trace.run_folder import Run

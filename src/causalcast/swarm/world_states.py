@@ -15,9 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from causalcast.core.ids import LinkId, NodeId
 from causalcast.errors import ConfigError
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.directed_world import LOST, Item, Way
-from causalcast.simulator.director import Step
-from causalcast.simulator.sim_node import Disk, Expiry, SimNode
+from causalcast.simulator.scenarios.director import Step
+from causalcast.simulator.worlds.directed_world import LOST, Item, Way
+from causalcast.simulator.worlds.sim_node import Disk, Expiry, SimNode
 
 Row = tuple[Any, ...]
 Log = tuple[Row, ...]

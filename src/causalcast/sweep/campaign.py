@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from causalcast.errors import ConfigError, MissingDependency
+from causalcast.pipeline.logs.places import Place, RemoteFolder, RunAtHand
 from causalcast.pipeline.metrics.summary import summary
-from causalcast.pipeline.places import Place, RemoteFolder, RunAtHand
-from causalcast.pipeline.remote_files import upload
-from causalcast.pipeline.spark_job import spread
-from causalcast.pipeline.tables import read_tables
+from causalcast.pipeline.spark.remote_files import upload
+from causalcast.pipeline.spark.spark_job import spread
+from causalcast.pipeline.spark.tables import read_tables
 from causalcast.sweep import elsewhere
 from causalcast.sweep.grid import Point
 from causalcast.sweep.point import FAILED, Outcome, is_done, run_point, scenario_of

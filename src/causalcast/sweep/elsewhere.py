@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from causalcast.pipeline.places import RemoteFolder, RunAtHand
-from causalcast.pipeline.remote_files import exists, list_files, upload
-from causalcast.pipeline.remote_runs import check_remote_runs, fetch_runs
+from causalcast.pipeline.logs.places import RemoteFolder, RunAtHand
+from causalcast.pipeline.spark.remote_files import exists, list_files, upload
+from causalcast.pipeline.spark.remote_runs import check_remote_runs, fetch_runs
 from causalcast.sweep.grid import Point
 from causalcast.sweep.point import FAILED, Outcome, check_made_from, outcome_of, run_point
 from causalcast.trace.run_folder import read_header

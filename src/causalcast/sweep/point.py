@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from causalcast.errors import CausalcastError, TraceError
-from causalcast.pipeline.check_run import Checked, check_run
-from causalcast.pipeline.verdict import verdict_of
+from causalcast.pipeline.check.check_run import Checked, check_run
+from causalcast.pipeline.verdicts.verdict import verdict_of
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.sweep.grid import Point
 from causalcast.trace.run_folder import read_header, read_run, write_run
 from causalcast.trace.run_header import RunHeader

@@ -13,7 +13,7 @@ from typing import Any
 from causalcast.errors import ConfigError
 from causalcast.judge import judge
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES
 

@@ -12,7 +12,7 @@ from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import WEAKER_FORMS

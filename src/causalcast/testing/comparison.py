@@ -7,7 +7,7 @@ from causalcast.judge import Judgement, Violation
 from causalcast.judge.happens_before import HappensBefore
 from causalcast.judge.judge import Due
 from causalcast.judge.run_facts import RunFacts
-from causalcast.pipeline.checks.finding import Finding
+from causalcast.pipeline.check.checks.finding import Finding
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import REPLY_ORDER
 

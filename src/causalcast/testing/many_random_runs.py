@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from causalcast.judge import judge
-from causalcast.pipeline.checks.finding import Finding
+from causalcast.pipeline.check.checks.finding import Finding
 from causalcast.testing.algorithm_16 import (
     deliveries_of,
     says_in_order,

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from causalcast.judge import judge
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
 from causalcast.testing.comparison import differences
 from causalcast.testing.plain_inversions import Inversions, JsonLine, PlainLog
 from causalcast.testing.random_foreign_logs import by_time, leave_out, random_log

@@ -15,7 +15,7 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from causalcast.simulator.simulation import Simulation
+from causalcast.simulator.worlds.simulation import Simulation
 
 SECOND: Final = 1_000_000  # microseconds
 NEVER: Final = 1 << 60

@@ -7,7 +7,7 @@ from causalcast.core.effects import Suspect, Trust
 from causalcast.detectors.adaptive_heartbeat import AdaptiveBeat, AdaptiveHeartbeat, Rhythm
 from causalcast.detectors.heartbeat import Heartbeat
 from causalcast.simulator.runner import simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 
 def beliefs(detector: str, fault: str) -> list[tuple[str, int, int]]:

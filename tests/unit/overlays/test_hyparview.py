@@ -21,9 +21,9 @@ from causalcast.overlays.hyparview import (
     Welcome,
     Yes,
 )
-from causalcast.simulator.living_world import LivingWorld
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.living_world import LivingWorld
 from causalcast.swarm.generate import toml_text
 
 

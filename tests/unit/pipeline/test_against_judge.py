@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
 from causalcast.testing.comparison import differences
 from causalcast.testing.random_traces import damage, good_run
 from causalcast.trace.schema import GUARANTEES

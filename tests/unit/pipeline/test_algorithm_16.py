@@ -10,7 +10,7 @@ misses what was published but not delivered, and what runs through other groups.
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
 from causalcast.testing.algorithm_16 import (
     deliveries_of,
     says_in_order,

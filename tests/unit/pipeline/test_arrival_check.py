@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline import arrival_check
-from causalcast.pipeline.arrival_check import ArrivalCheck, ArrivalRow
-from causalcast.pipeline.live_foreign import FACTS, LiveForeignCheck
-from causalcast.pipeline.live_table import GrowingFiles, LiveLines
+from causalcast.pipeline.live import arrival_check
+from causalcast.pipeline.live.arrival_check import ArrivalCheck, ArrivalRow
+from causalcast.pipeline.live.live_foreign import FACTS, LiveForeignCheck
+from causalcast.pipeline.live.live_table import GrowingFiles, LiveLines
 from causalcast.testing.partial_logs import imported
 from causalcast.testing.random_foreign_logs import by_time, leave_out, random_log
 from causalcast.trace.export import ForeignNames

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline.check_run import check_run
-from causalcast.pipeline.compaction import compact
+from causalcast.pipeline.check.check_run import check_run
+from causalcast.pipeline.logs.compaction import compact
 from causalcast.testing.comparison import differences
 from causalcast.testing.partial_logs import imported
 from causalcast.trace.run_folder import read_run, write_run

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from causalcast.errors import MissingDependency
-from causalcast.pipeline.java import find_java
+from causalcast.pipeline.spark.java import find_java
 
 
 def fake_java(folder: Path, version: str) -> Path:

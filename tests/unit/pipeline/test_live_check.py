@@ -7,8 +7,8 @@ import pytest
 
 from causalcast.errors import TraceError
 from causalcast.judge import judge
-from causalcast.pipeline import live_check
-from causalcast.pipeline.live_check import LiveCheck
+from causalcast.pipeline.live import live_check
+from causalcast.pipeline.live.live_check import LiveCheck
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.testing.many_random_runs import run_of_seed
 from causalcast.trace.run_folder import Run

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.live_spans import GrowingSpans
-from causalcast.pipeline.live_table import LiveLines, json_lines_in
+from causalcast.pipeline.live.live_spans import GrowingSpans
+from causalcast.pipeline.live.live_table import LiveLines, json_lines_in
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.spans.rules import SpanRules
 from causalcast.trace.spans.span_files import spans_of

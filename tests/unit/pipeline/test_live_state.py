@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.pipeline import live_watch
-from causalcast.pipeline.live_check import LiveCheck
-from causalcast.pipeline.live_state import LiveState
-from causalcast.pipeline.live_watch import Progress, Watch
+from causalcast.pipeline.live import live_watch
+from causalcast.pipeline.live.live_check import LiveCheck
+from causalcast.pipeline.live.live_state import LiveState
+from causalcast.pipeline.live.live_watch import Progress, Watch
 from causalcast.testing.draft_run import DraftRun, message_id
 from causalcast.trace.run_folder import write_run
 

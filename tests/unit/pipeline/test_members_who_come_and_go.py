@@ -1,7 +1,7 @@
 """Late and departed members: where shortened lists of causes would go wrong."""
 
 from causalcast.judge import judge
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
 from causalcast.testing.comparison import differences
 from causalcast.testing.draft_run import DraftRun, message_id
 

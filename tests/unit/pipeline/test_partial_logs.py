@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from causalcast.judge import Judgement, judge
-from causalcast.pipeline import check_run, log_view, logs
-from causalcast.pipeline.close_look import Knowledge
-from causalcast.pipeline.memberships import Memberships, read_memberships
+from causalcast.pipeline.check import check_run, log_view
+from causalcast.pipeline.check.close_look import Knowledge
+from causalcast.pipeline.logs import logs
+from causalcast.pipeline.logs.memberships import Memberships, read_memberships
 from causalcast.testing.comparison import differences
 from causalcast.testing.many_random_runs import run_of_seed
 from causalcast.testing.partial_logs import check_seed, imported

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from causalcast.errors import TraceError
-from causalcast.pipeline.logs import logs_of_table
-from causalcast.pipeline.publications import number_publications, publish_rows
+from causalcast.pipeline.logs.logs import logs_of_table
+from causalcast.pipeline.logs.publications import number_publications, publish_rows
 from causalcast.testing.draft_run import DraftRun, message_id
 
 

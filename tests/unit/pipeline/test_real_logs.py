@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from causalcast.cli import verify
-from causalcast.pipeline import report
-from causalcast.pipeline.check_run import check_run
-from causalcast.pipeline.names import Names
-from causalcast.pipeline.report_figures import Figures
-from causalcast.pipeline.verdict import Verdict, verdict_of
+from causalcast.cli.judge import verify
+from causalcast.pipeline.check.check_run import check_run
+from causalcast.pipeline.report import report
+from causalcast.pipeline.report.report_figures import Figures
+from causalcast.pipeline.verdicts.names import Names
+from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
 from causalcast.testing import lost_rows
 from causalcast.testing.lost_rows import JsonLine, read_lines
 from causalcast.testing.partial_logs import imported

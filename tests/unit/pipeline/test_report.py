@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from causalcast.cli.main import main
-from causalcast.pipeline import report, space_time
-from causalcast.pipeline.check_run import check_folder
-from causalcast.pipeline.counter_example import Step
-from causalcast.pipeline.names import Names
-from causalcast.pipeline.verdict import Verdict, verdict_of
+from causalcast.pipeline.check.check_run import check_folder
+from causalcast.pipeline.report import report, space_time
+from causalcast.pipeline.verdicts.counter_example import Step
+from causalcast.pipeline.verdicts.names import Names
+from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.trace.run_folder import write_run
 
 UNORDERED = """

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from causalcast.judge import judge
-from causalcast.pipeline import requirements
-from causalcast.pipeline.check_run import check_run
-from causalcast.pipeline.logs import logs_of_table
-from causalcast.pipeline.memberships import read_memberships
-from causalcast.pipeline.publications import number_publications, publish_rows
-from causalcast.pipeline.publish_graph import CauseTable, build_graph, direct_causes
-from causalcast.pipeline.requirements import requirement_lists
+from causalcast.pipeline.check.check_run import check_run
+from causalcast.pipeline.logs import requirements
+from causalcast.pipeline.logs.logs import logs_of_table
+from causalcast.pipeline.logs.memberships import read_memberships
+from causalcast.pipeline.logs.publications import number_publications, publish_rows
+from causalcast.pipeline.logs.publish_graph import CauseTable, build_graph, direct_causes
+from causalcast.pipeline.logs.requirements import requirement_lists
 from causalcast.testing.comparison import differences
 from causalcast.testing.random_traces import damage, good_run
 from causalcast.trace.run_folder import Run

@@ -9,7 +9,7 @@ sys.modules["numba"] = None
 from random import Random
 from causalcast.judge import judge
 from causalcast.pipeline.kernels import close_look
-from causalcast.pipeline.check_run import check_run
+from causalcast.pipeline.check.check_run import check_run
 from causalcast.testing.comparison import differences
 from causalcast.testing.random_traces import damage, good_run
 assert not hasattr(close_look.first_rows, "py_func")

@@ -12,7 +12,7 @@ from causalcast.parts.safe_links.links import SafeLinkMulticast
 from causalcast.protocols import prc_broadcast
 from causalcast.protocols.cptcast import messages as cptcast
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 
 LIAR, VICTIM, HONEST = NodeId(0), NodeId(1), NodeId(2)

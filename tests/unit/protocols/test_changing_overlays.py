@@ -9,8 +9,8 @@ from causalcast.parts.safe_links.links import SafeLinkMulticast
 from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.registry import find_protocol
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
-from causalcast.simulator.steps import DUPLICATE
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.steps import DUPLICATE
 from causalcast.swarm.generate import random_scenario, toml_text
 from causalcast.swarm.safe_parts import Parts
 from causalcast.swarm.trial import Trial, try_run, try_scenario

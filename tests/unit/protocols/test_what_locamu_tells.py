@@ -4,8 +4,8 @@ from causalcast.core import NodeId, graphs
 from causalcast.core.ids import MessageId, message_id
 from causalcast.protocols.locamu.protocol import SPEC, Locamu, is_within_budget
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.director import parse
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import parse
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.trial import try_scenario
 from causalcast.testing import Cluster
 

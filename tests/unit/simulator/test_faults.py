@@ -5,9 +5,9 @@ import random
 import pytest
 
 from causalcast.core.ids import NodeId
-from causalcast.simulator.faults import KINDS, random_crashes
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.faults import KINDS, random_crashes
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.testing import Cluster
 
 HEAD = """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 PAYLOAD = 1000
 

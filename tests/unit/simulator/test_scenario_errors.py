@@ -6,7 +6,7 @@ import pytest
 
 from causalcast.errors import ConfigError
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 GOOD = {
     "": 'protocol = "vector_clock_broadcast"\nuntil_ms = 100',

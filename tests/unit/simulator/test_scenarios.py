@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from causalcast.judge import judge
 from causalcast.simulator.runner import ScenarioRun, simulate
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 
 HEAD = 'protocol = "vector_clock_broadcast"\nuntil_ms = 2000\n'
 TALK = '[[publish]]\nnode = "random"\ncount = 60\ninterval_ms = 25\n'

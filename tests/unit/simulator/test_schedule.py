@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causalcast.simulator.schedule import Event, Schedule
+from causalcast.simulator.worlds.schedule import Event, Schedule
 
 
 class Marked(Event):

@@ -10,7 +10,7 @@ from causalcast.core.automaton import Multicast
 from causalcast.protocols.naive_flood import NaiveFlood
 from causalcast.protocols.vector_clock_broadcast import SPEC, VectorClockBroadcast
 from causalcast.registry import find_protocol
-from causalcast.simulator.living_world import LivingWorld
+from causalcast.simulator.worlds.living_world import LivingWorld
 from causalcast.swarm import campaign as campaign_module
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.generate import expected_kinds
@@ -27,7 +27,7 @@ def test_the_same_seeds_find_the_same_on_any_number_of_processes() -> None:
 
 def test_an_adversary_repeats_itself_and_its_text_repeats_the_run() -> None:
     from causalcast.simulator.runner import simulate
-    from causalcast.simulator.scenario import Scenario
+    from causalcast.simulator.scenarios.scenario import Scenario
 
     plan = Plan(VECTOR, by="adversary")
     for seed in range(40):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from causalcast.errors import ConfigError
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.explore import Exploration, Explorer, Limits
 from causalcast.swarm.mutant import find_mutant
 from causalcast.swarm.trial import try_scenario

@@ -7,8 +7,8 @@ import pytest
 
 from causalcast.errors import ConfigError
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.director import Step
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.director import Step
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.explore import Explorer, Limits
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import find_mutant

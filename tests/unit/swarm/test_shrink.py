@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.shrink import Shrinker, shrink

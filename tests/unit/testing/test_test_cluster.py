@@ -47,7 +47,7 @@ spec.spec.summary = ""
 print(refused(spec.check_spec))
 
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.trial import try_run
 
 text = 'protocol = "naive_flood"\\nuntil_ms = 100\\n[overlay]\\nkind = "full_mesh"\\nnodes = 5\\n'

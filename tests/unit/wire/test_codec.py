@@ -16,7 +16,7 @@ from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
 from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenario import Scenario
+from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec
 from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER, frame, frame_all

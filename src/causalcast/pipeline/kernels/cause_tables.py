@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from causalcast.pipeline.kernels.compiled import compiled
-from causalcast.pipeline.kinds import DELIVER, PUBLISH
+from causalcast.pipeline.kernels.kinds import DELIVER, PUBLISH
 
 _ONE = np.int64(1)
 _TRIES = 12  # causes that are asked for what they imply: fewer give longer lists, not wrong ones

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from causalcast.pipeline.kernels.compiled import compiled
-from causalcast.pipeline.kinds import DELIVER
+from causalcast.pipeline.kernels.kinds import DELIVER
 
 _ONE = np.int64(1)
 _BYTE = np.int64(0xFF)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from causalcast.pipeline.kernels.compiled import compiled
-from causalcast.pipeline.kinds import DELIVER, PUBLISH
+from causalcast.pipeline.kernels.kinds import DELIVER, PUBLISH
 
 
 @compiled  # type: ignore[untyped-decorator,unused-ignore]

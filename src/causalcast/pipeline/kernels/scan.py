@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from causalcast.pipeline.kernels.compiled import compiled
-from causalcast.pipeline.kinds import CRASH, DELIVER, PUBLISH, RECOVER
+from causalcast.pipeline.kernels.kinds import CRASH, DELIVER, PUBLISH, RECOVER
 
 _ONE = np.int64(1)
 CLEAN, CLEAN_BUT_DOWN, SUSPICIOUS = 0, 1, 2

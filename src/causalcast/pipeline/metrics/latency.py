@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from causalcast.pipeline.tables import BY_RUN, Keys, Tables
+from causalcast.pipeline.spark.tables import BY_RUN, Keys, Tables
 
 PERCENTILES = {"latency_p50_ms": 0.5, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.pipeline.metrics.latency import delays
-from causalcast.pipeline.tables import BY_RUN, Keys, Tables
+from causalcast.pipeline.spark.tables import BY_RUN, Keys, Tables
 
 
 def recovery(tables: Tables, keys: Keys = BY_RUN) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from causalcast.pipeline.tables import BY_RUN, Keys, Tables
+from causalcast.pipeline.spark.tables import BY_RUN, Keys, Tables
 
 
 def redundancy(tables: Tables, keys: Keys = BY_RUN) -> Any:

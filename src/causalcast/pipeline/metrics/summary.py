@@ -14,7 +14,7 @@ from causalcast.pipeline.metrics.redundancy import redundancy
 from causalcast.pipeline.metrics.reliability import reliability
 from causalcast.pipeline.metrics.throughput import fastest_origin, throughput
 from causalcast.pipeline.metrics.waiting import waiting
-from causalcast.pipeline.tables import Keys, Tables
+from causalcast.pipeline.spark.tables import Keys, Tables
 
 OF_A_RUN = (
     throughput, fastest_origin, latency, reliability, redundancy, waiting, metadata_size, memory,

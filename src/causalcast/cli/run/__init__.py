@@ -1,0 +1,1 @@
+"""Commands that run real nodes and talk to them."""

@@ -1,0 +1,311 @@
+"""Real nodes: `up` a cluster, run one `node`; `pub`, `sub`, `status`, `explain`, `gone`."""
+
+import argparse
+import itertools
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from causalcast.cli.shared.node_client import DEFAULT_DIR, add_client, client_of
+from causalcast.cli.shared.way_in import add_way_in, way_in
+from causalcast.errors import ConfigError
+from causalcast.registry import find_protocol
+from causalcast.runtime.joining import ask_cluster, newcomers_toml
+from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
+from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
+from causalcast.runtime.node_process import run_node
+from causalcast.runtime.observing.node_logging import FORMS, set_up_logging
+from causalcast.trace.kinds import LEVELS
+
+OVERLAYS = [*(kind for kind in GRAPHS if kind != "edges"), *CHANGING]
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare the commands."""
+    _add_up(subparsers)
+    node = subparsers.add_parser("node")
+    node.add_argument("config", type=Path, metavar="CONFIG.toml")
+    node.add_argument("--verbose", action="store_true", help="log notes of the protocol, too")
+    node.add_argument("--log", default="text", choices=FORMS, help="how log lines look")
+    node.add_argument(
+        "--until-stdin-closes", action="store_true", help="stop when whoever started it has gone"
+    )
+    node.set_defaults(run=run_one_node)
+    _add_join(subparsers)
+    add_client(subparsers, "leave", "let a node leave its cluster in good order", run_leave)
+    pub = add_client(subparsers, "pub", "publish a text", run_pub)
+    pub.add_argument("group")
+    pub.add_argument("text")
+    sub = add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
+    sub.add_argument("group")
+    sub.add_argument("--count", type=int, help="stop after so many messages")
+    status = add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
+    status.add_argument("--prometheus", action="store_true", help="print it for Prometheus")
+    gone = add_client(subparsers, "gone", "give up a node that never comes back", run_gone)
+    gone.add_argument("peer", type=int, help="the node that is gone")
+    gone.add_argument("--yes", action="store_true", help="do it; without, show what may be lost")
+    explain = add_client(subparsers, "explain", "what a held message waits for", run_explain)
+    explain.add_argument("message", help="origin.number, such as 3.17")
+
+
+def _add_up(subparsers: Any) -> None:
+    up = subparsers.add_parser("up")
+    up.add_argument("--nodes", type=int, default=5)
+    up.add_argument("--protocol", default="vector_clock_broadcast", metavar="NAME_OR_FILE")
+    up.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings")
+    up.add_argument("--overlay", default="ring", choices=OVERLAYS)
+    up.add_argument("--transport", default="tcp", choices=TRANSPORTS)
+    up.add_argument(
+        "--groups",
+        nargs="+",
+        default=[],
+        metavar="NAME=1,2,3",
+        help="groups and their members (default: all=*)",
+    )
+    up.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="a new folder for the nodes")
+    up.add_argument("--trace", default="messages", choices=LEVELS)
+    up.add_argument(
+        "--insecure", action="store_true", help="no TLS: any process on this machine can connect"
+    )
+    up.set_defaults(run=run_up)
+
+
+def _add_join(subparsers: Any) -> None:
+    join = subparsers.add_parser(
+        "join",
+        description="Ask the node at ADDRESS what cluster it is in, write a TOML for a new node "
+        "of that cluster, and run it until Ctrl-C. The overlay must be one that nodes can join.",
+    )
+    add_way_in(join, "of any node of the cluster")
+    join.add_argument(
+        "--token", default="", help="of `causalcast keys token`; without one: no TLS, on loopback"
+    )
+    join.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="gets a folder for the node")
+    join.add_argument("--listen", metavar="HOST:PORT", help="default: a free port on loopback")
+    join.add_argument("--groups", nargs="+", metavar="NAME", help="default: all of them")
+    join.add_argument("--protocol", default="", metavar="FILE", help="if the cluster runs a file")
+    join.add_argument("--trace", default="messages", choices=LEVELS)
+    join.set_defaults(run=run_join)
+
+
+# One node
+
+
+def run_one_node(options: argparse.Namespace) -> int:
+    """`causalcast node`: until a signal or a `stop` request ends it."""
+    set_up_logging(options.verbose, options.log)
+    run_node(options.config, until_stdin_closes=options.until_stdin_closes)
+    return 0
+
+
+def run_join(options: argparse.Namespace) -> int:
+    """`causalcast join`: one more node of a running cluster."""
+    way = way_in(options)
+    try:
+        listen = Address.parse(options.listen or free_addresses(1)[0])
+    except ValueError as error:
+        raise ConfigError(f"expected {error}") from None
+    theirs, node = ask_cluster(way, options.token, options.dir)
+    groups = options.groups or json.loads(theirs.facts["groups"])
+    text = newcomers_toml(
+        *(theirs, way, node, listen, groups, options.protocol, options.trace),
+        tls=bool(options.token),
+    )
+    folder = options.dir / f"node-{node}"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "node.toml"
+    path.write_text(text)
+    where = "" if options.dir == DEFAULT_DIR else f" --dir {options.dir}"
+    print(f"node {node} joins {theirs.cluster} ({theirs.facts['protocol']}); Ctrl-C leaves")
+    print(f"status: causalcast status --node {node}{where}", flush=True)
+    set_up_logging()
+    run_node(path)
+    return 0
+
+
+def run_leave(options: argparse.Namespace) -> int:
+    """`causalcast leave`: returns when the node has said that it will."""
+    with client_of(options) as client:
+        answer = client.ask("stop")
+    print(json.dumps(answer) if options.json else f"node {options.node} leaves")
+    return 0
+
+
+# A cluster
+
+
+def run_up(options: argparse.Namespace) -> int:
+    """`causalcast up`: start all, show them, wait for Ctrl-C, stop all."""
+    plan = ClusterPlan(
+        nodes=options.nodes,
+        protocol=protocol_for_toml(options.protocol),
+        options=settings_of(options.settings),
+        overlay=options.overlay,
+        transport=options.transport,
+        groups=_groups(options.groups, options.nodes),
+        trace_level=options.trace,
+        tls=not options.insecure,
+    )
+    cluster = LocalCluster(options.dir, plan)
+    # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order. A script's
+    # `up … &` starts with SIGINT ignored, so SIGTERM must not lean on it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    try:
+        with console.status("starting the nodes"):
+            cluster.start_all()
+        _show_cluster(cluster, console)
+        _wait_for_ctrl_c(cluster, console)
+    finally:
+        with console.status("stopping the nodes"):
+            stubborn = cluster.stop_all()
+        if stubborn:
+            console.print(f"nodes {stubborn} had to be killed")
+    run = options.dir.with_name(options.dir.name + "-run")
+    console.print(f"stopped. The trace: causalcast trace gather {options.dir} --out {run}")
+    return 0
+
+
+def _show_cluster(cluster: LocalCluster, console: Console) -> None:
+    table = Table(title=f"{cluster.plan.protocol} on a {cluster.plan.overlay}")
+    for column in ("node", "address", "links to", "groups"):
+        table.add_column(column)
+    for node in cluster.ids:
+        status = cluster.ask(node, "status")
+        links = ", ".join(str(peer) for peer in sorted(status["links"]))
+        table.add_row(str(node), cluster.addresses[node], links, ", ".join(status["groups"]))
+    console.print(table)
+    group = next(iter(cluster.plan.groups), "all")
+    where = "" if cluster.folder == DEFAULT_DIR else f" --dir {cluster.folder}"
+    console.print(f"listen:   causalcast sub {group} --node {cluster.ids[-1]}{where}")
+    console.print(f"publish:  causalcast pub {group} 'hello' --node 1{where}")
+    console.print("[bold]Ctrl-C stops the cluster[/]")
+
+
+def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:
+    down: set[int] = set()
+    try:
+        while True:
+            time.sleep(0.5)
+            for node in cluster.ids:
+                if node not in down and not cluster.is_running(node):
+                    down.add(node)
+                    console.print(f"node {node} has gone: {cluster.last_words(node)}")
+    except KeyboardInterrupt:
+        console.print()
+
+
+def protocol_for_toml(name: str) -> str:
+    """Checked now, so that a wrong name is one line and not five; a file by its whole path."""
+    find_protocol(name)
+    return str(Path(name).resolve()) if name.endswith(".py") else name
+
+
+def settings_of(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {item}: expected option=value")
+        settings[name] = value
+    return settings
+
+
+def _groups(given: list[str], nodes: int) -> dict[str, list[int]]:
+    everybody = list(range(1, nodes + 1))
+    groups = {}
+    for item in given:
+        name, _, members = item.partition("=")
+        if members in ("", "*"):
+            groups[name] = everybody
+            continue
+        try:
+            groups[name] = [int(member) for member in members.split(",")]
+        except ValueError:
+            raise ConfigError(f"--groups {item}: expected name=1,2,3 or name=*") from None
+        if not set(groups[name]) <= set(everybody):
+            raise ConfigError(f"--groups {item}: the nodes are 1 to {nodes}")
+    return groups
+
+
+# Speaking with a running node
+
+
+def run_pub(options: argparse.Namespace) -> int:
+    """`causalcast pub`: returns when the message is durable at the node."""
+    with client_of(options) as client:
+        answer = client.ask("publish", group=options.group, text=options.text)
+    print(json.dumps(answer) if options.json else f"published {answer['message']}")
+    return 0
+
+
+def run_sub(options: argparse.Namespace) -> int:
+    """`causalcast sub`: one line per message, until `--count` or the node's end."""
+    with client_of(options) as client:
+        for message in itertools.islice(client.messages(options.group), options.count):
+            if options.json:
+                print(json.dumps(message), flush=True)
+            else:
+                text = message.get("text", f"(binary) {message.get('base64')}")
+                print(f"{message['message']:>8}  {text}", flush=True)
+            client.acknowledge(message)  # it has left this process
+    return 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """`causalcast status`."""
+    with client_of(options) as client:
+        if options.prometheus:
+            print(client.ask("metrics")["text"], end="")
+            return 0
+        status = client.ask("status")
+    if options.json:
+        print(json.dumps(status))
+    else:
+        for key, value in status.items():
+            print(f"{key:>14}  {value}")
+    return 0
+
+
+def run_gone(options: argparse.Namespace) -> int:
+    """`causalcast gone`: what may be lost is shown first; `--yes` does it."""
+    with client_of(options) as client:
+        losses = client.ask("losses", peer=options.peer)["losses"]
+        if options.yes:
+            client.ask("gone", peer=options.peer)
+    if options.json:
+        print(json.dumps({"peer": options.peer, "losses": losses, "done": options.yes}))
+        return 0
+    print(f"what may be lost with node {options.peer}, as far as node {options.node} can tell:")
+    for loss in losses:
+        print(f"  {loss}")
+    if options.yes:
+        print(f"node {options.peer} is gone for good; the nodes around it are being told")
+    else:
+        print("nothing has been done; ask other nodes near it as well, then add --yes")
+    return 0
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    """`causalcast explain`."""
+    with client_of(options) as client:
+        answer = client.ask("explain", message=options.message)
+    waits_for = answer["waits_for"]
+    if options.json:
+        print(json.dumps(answer))
+        return 0
+    if waits_for:
+        print(f"{options.message} is held at node {options.node}, for {', '.join(waits_for)}")
+    elif answer["reasons"]:
+        print(f"{options.message} is not finished at node {options.node}:")
+    else:
+        print(f"{options.message} is not held at node {options.node}")
+    for reason in answer["reasons"]:
+        print(f"  {reason}")
+    return 0

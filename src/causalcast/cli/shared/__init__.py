@@ -1,0 +1,1 @@
+"""What several commands share, and the lists of samples that came with the package."""

@@ -1,0 +1,237 @@
+"""`causalcast swarm`: random scenarios and an adversary from seeds, each run judged."""
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from causalcast.cli.shared.extras import require
+from causalcast.cli.shared.output import print_facts, progress_bar
+from causalcast.cli.shared.spark_options import add_spark_options
+from causalcast.cli.simulate.simulate import parse_settings
+from causalcast.errors import ConfigError
+from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
+from causalcast.swarm.mutant import FOLDER, find_mutant
+from causalcast.swarm.shrink import Shrunk, shrink
+from causalcast.swarm.trial import PROPERTIES
+from causalcast.trace.diagram import draw_run
+
+SHOWN_FAILURES = 10
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "swarm",
+        description="Draw a scenario from each seed, run it and judge it: even seeds are random "
+        "scenarios with faults and a calm phase, odd seeds an adversary that looks at the nodes "
+        "and does what hurts. Everything that the protocol promises is checked, its invariants "
+        "after every step. A fault that could have happened and never did fails the campaign too.",
+        epilog="example: causalcast swarm --protocol vector_clock_broadcast --seeds 0..1000",
+    )
+    parser.add_argument("--protocol", required=True, metavar="NAME_OR_FILE")
+    parser.add_argument(
+        "--seeds", type=seed_range, required=True, metavar="A..B", help="from A on, below B"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="OPTION=VALUE",
+        help="an option of the protocol; durations may have a unit (50ms)",
+    )
+    parser.add_argument(
+        "--check",
+        action="append",
+        default=[],
+        choices=PROPERTIES,
+        metavar="PROPERTY",
+        help="judge this instead of what is promised; may be repeated. One of "
+        + ", ".join(PROPERTIES),
+    )
+    parser.add_argument(
+        "--by", choices=["both", "random", "adversary"], default="both", help="who chooses"
+    )
+    parser.add_argument(
+        "--overlay", choices=["tree", "mesh"], default="", help="draw only such graphs"
+    )
+    parser.add_argument(
+        "--beyond",
+        action="store_true",
+        help="draw faults beyond what is promised too, and judge order and integrity only",
+    )
+    parser.add_argument(
+        "--gone",
+        action="store_true",
+        help="let the adversary remove some crashed nodes for good; what they published "
+        "may then be missing, everything else is checked as usual",
+    )
+    parser.add_argument(
+        "--for-good",
+        action="store_true",
+        help="some nodes die, most of them as they publish, and never come back, or hang; the "
+        "others must agree without them, and some are suspected wrongly. Where links can be "
+        "missing, use --overlay mesh",
+    )
+    parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
+    parser.add_argument(
+        "--mutants",
+        type=Path,
+        metavar="FILE",
+        help=f"the file that has the mutant; by default {FOLDER}/PROTOCOL.py",
+    )
+    parser.add_argument("--first", action="store_true", help="stop at the first failure")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="write the first failure, made small, into this folder as a scenario",
+    )
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="by default one per core"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result for machines")
+    add_spark_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try all seeds, say what happened, and make the first failure small."""
+    plan = _plan(options)
+    with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
+        campaign = _campaign(options, plan, progress)
+    shrunk = _shrink_first(plan, campaign) if not options.json or options.keep else None
+    kept = _keep(options.keep, plan, campaign, shrunk) if options.keep and shrunk else None
+    if options.json:
+        print(json.dumps(_facts(campaign, kept)))
+    else:
+        _tell(campaign, shrunk, kept)
+    return 0 if campaign.succeeded() else 1
+
+
+def seed_range(text: str) -> range:
+    """`A..B` as a range; `A` alone is one seed."""
+    match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected A..B such as 0..1000")
+    start = int(match[1])
+    end = int(match[2]) if match[2] else start + 1
+    if end <= start:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected B above A")
+    return range(start, end)
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    settings = parse_settings(options.settings)
+    plan = Plan(
+        options.protocol,
+        dict(settings),
+        options.overlay,
+        options.by,
+        options.beyond,
+        tuple(options.check),
+        str(options.mutants or FOLDER / f"{Path(options.protocol).stem}.py"),
+        options.mutant,
+        options.gone,
+        options.for_good,
+    )
+    if plan.gives_up and "gone" not in plan.spec().offers:
+        raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
+    try:
+        plan.spec().settings(dict(settings))
+    except ValueError as error:
+        raise ConfigError(f"--set {error}") from None
+    if plan.mutant:
+        find_mutant(Path(plan.mutants), plan.mutant)  # says what there is, if not this one
+    if options.master is not None or options.remote is not None:
+        require("spark", "`causalcast swarm` on Spark")
+    if options.processes < 1:
+        raise ConfigError(f"--processes {options.processes}: expected a number from 1 on")
+    return plan
+
+
+def _campaign(options: argparse.Namespace, plan: Plan, progress: Any) -> Campaign:
+    if options.master is None and options.remote is None:
+        processes = min(options.processes, len(options.seeds))
+        return run_campaign(plan, options.seeds, processes, options.first, progress)
+    from causalcast.pipeline.spark.session import make_session
+    from causalcast.swarm.on_spark import run_on_spark
+
+    session = make_session(options.master, options.remote)
+    return run_on_spark(session, plan, options.seeds, progress)
+
+
+def _shrink_first(plan: Plan, campaign: Campaign) -> Shrunk | None:
+    if not campaign.failures:
+        return None
+    with _planted(plan):
+        trial = try_seed(plan, campaign.failures[0].seed)
+        return shrink(trial, plan.properties(), plan.protocol)
+
+
+@contextmanager
+def _planted(plan: Plan) -> Iterator[None]:
+    if plan.mutant:
+        with find_mutant(Path(plan.mutants), plan.mutant).planted():
+            yield
+    else:
+        yield
+
+
+def _keep(folder: Path, plan: Plan, campaign: Campaign, shrunk: Shrunk) -> Path:
+    failure = campaign.failures[0]
+    name = f"{Path(plan.protocol).stem}_{plan.mutant or failure.property}_{failure.seed}.toml"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    picture = "".join(f"# {line}\n" for line in _picture(shrunk).splitlines())
+    path.write_text(f"# {failure.property} failed here.\n#\n{picture}\n{shrunk.text}")
+    return path
+
+
+def _picture(shrunk: Shrunk) -> str:
+    return draw_run(shrunk.trial.run) if shrunk.trial.run is not None else ""
+
+
+def _facts(campaign: Campaign, kept: Path | None) -> dict[str, Any]:
+    return {
+        "protocol": campaign.plan.protocol,
+        "seeds": campaign.seeds,
+        "passed": campaign.seeds - len(campaign.failures),
+        "failures": [
+            {"seed": failure.seed, "property": failure.property, "repeat": failure.repeat,
+             "detail": failure.detail}
+            for failure in campaign.failures
+        ],
+        "fired": dict(sorted(campaign.fired.items())),
+        "never_fired": campaign.never_fired(),
+        "logical_hours": round(campaign.logical_us / HOURS, 3),
+        "seconds": round(campaign.seconds, 3),
+        "seeds_per_second": round(campaign.seeds / max(campaign.seconds, 1e-9), 1),
+        **({"mutant": campaign.plan.mutant} if campaign.plan.mutant else {}),
+        **({"kept": str(kept)} if kept else {}),
+    }  # fmt: skip
+
+
+def _tell(campaign: Campaign, shrunk: Shrunk | None, kept: Path | None) -> None:
+    facts = _facts(campaign, None)
+    del facts["failures"], facts["never_fired"]
+    print_facts(facts)
+    for failure in campaign.failures[:SHOWN_FAILURES]:
+        print(f"seed {failure.seed} broke {failure.property}; again: {failure.repeat}")
+    if len(campaign.failures) > SHOWN_FAILURES:
+        print(f"and {len(campaign.failures) - SHOWN_FAILURES} more seeds failed")
+    if shrunk is not None:
+        broken = shrunk.trial.problems[0]
+        print(
+            f"\nthe first, made small ({shrunk.events} events), still breaks {broken.property}:\n"
+        )
+        print(_picture(shrunk) or broken.detail)
+        print(f"\nkept as {kept}" if kept else f"\n{shrunk.text}")
+    for kind in campaign.never_fired():
+        print(f"never happened, so nothing is known about it: {kind}")
+    print("verdict: " + ("ok" if campaign.succeeded() else "failed"))

@@ -1,0 +1,1 @@
+"""Checks of runs and logs that are still being written."""

@@ -1,0 +1,1 @@
+"""The HTML report: its figures, its plots and its page."""

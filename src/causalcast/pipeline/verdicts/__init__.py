@@ -1,0 +1,1 @@
+"""What findings mean: the verdict, its counter-examples, and what is likely behind them."""

@@ -1,0 +1,1 @@
+"""What happens in a simulated world: scenarios, workloads, faults and directed steps."""

@@ -1,0 +1,22 @@
+"""An overlay that was built once, kept as a file: `[overlay] from = "overlay.parquet"` reads it."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from causalcast.simulator.worlds.living_world import LivingWorld
+
+
+def save_graph(world: LivingWorld, path: Path) -> int:
+    """Write the links between nodes that are up, each once; how many there are comes back."""
+    edges = [
+        (node.me, peer)
+        for node in world.nodes
+        if node.up
+        for peer in sorted(world.links_of(node.me))
+        if node.me < peer and node.me in world.links_of(peer)
+    ]
+    columns = {"a": [a for a, _ in edges], "b": [b for _, b in edges]}
+    pq.write_table(pa.table(columns, pa.schema([("a", pa.int32()), ("b", pa.int32())])), path)
+    return len(edges)

@@ -1,0 +1,1 @@
+"""The simulated worlds: nodes, links, disks and time."""

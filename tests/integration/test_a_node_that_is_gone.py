@@ -65,14 +65,14 @@ def test_the_others_go_on_without_a_node_that_is_gone(
             await node.start()
         await until(lambda: 2 in first.status()["links"] and 3 in first.status()["links"])
         with pytest.raises(NodeError, match="linked to this node now; stop it first"):
-            first.declare_gone(2)
+            first.command("gone 2")
         with pytest.raises(NodeError, match="this cluster has no node 9"):
-            first.declare_gone(9)
+            first.command("gone 9")
         await second.stop()
         await until(lambda: condition(first, "suspected") == 1 == condition(third, "suspected"))
         await first.group("all").publish(b"past node 2")
         assert await take(fourth.group("all"), 1) == [b"past node 2"]
-        shown = first.losses(2)
+        shown = first.preview("gone 2")
         assert shown[0] == "node 2 will not deliver 1.1, which is kept for it here"
         assert condition(first, "kept") == 1  # for node 2
 
@@ -99,7 +99,7 @@ def test_the_others_go_on_without_a_node_that_is_gone(
         await third.stop()
         await until(lambda: 3 not in first.status()["links"])
         with pytest.raises(NodeError, match="more than 1 of 3 nodes in a row would be gone"):
-            first.declare_gone(3)
+            first.command("gone 3")
         third = nodes.node(3)
         await third.start()  # knows from its disk that node 2 is gone
         assert condition(third, "gone") == 1

@@ -123,7 +123,7 @@ def test_who_waits_no_longer_does_not_join(tmp_path: Path) -> None:
         waiting = asyncio.create_task(four.group("g").__aenter__())
         await until(lambda: four.status()["asked_for"] == ["g"])
         await until(lambda: two.status()["conditions"]["suspected"] == 1)
-        two.declare_gone(1)  # node 4 is within three hops of it, and hears of it
+        two.command("gone 1")  # node 4 is within three hops of it, and hears of it
         with pytest.raises(NodeError, match=r"came to nothing: node 1, which admits .* gone"):
             await waiting
         assert four.status()["asked_for"] == []

@@ -110,7 +110,7 @@ def test_publishers_go_on_when_the_absent_one_is_declared_gone(tmp_path: Path) -
         publisher = Publisher(one)
         await publisher.until_it_waits()
         waiting = publisher.published
-        one.declare_gone(2)
+        one.command("gone 2")
         await until(lambda: publisher.published > 2 * waiting)
         await publisher.stop()
         await until(lambda: one.status()["kept_bytes"] == 0)

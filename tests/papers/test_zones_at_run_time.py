@@ -216,11 +216,11 @@ def test_what_is_dropped_before_its_servers_heard_of_it_does_not_open() -> None:
     cluster.run_ms(50)
     for server in (0, 1):
         cluster.crash(server)
-    cluster.order(5, "join 0 1")
-    cluster.order(2, "join 0 1")
+    cluster.command(5, "join 0 1")
+    cluster.command(2, "join 0 1")
     cluster.run_ms(50)
     assert levels(cluster) == {2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0}  # it is being joined
-    cluster.order(3, "drop 0 1")
+    cluster.command(3, "drop 0 1")
     for server in (0, 1):
         cluster.recover(server)
     cluster.settle()

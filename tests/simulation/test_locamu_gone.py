@@ -61,7 +61,7 @@ def test_the_adversary_finds_nothing_but_losses() -> None:
 
 
 def give_up_at_once(self: Locamu, sender: object, told: object, out: object) -> None:
-    self.on_gone(told.peer, out)  # type: ignore[attr-defined,arg-type]
+    self.declare_gone(told.peer, out)  # type: ignore[attr-defined,arg-type]
     for node in self.departures.to_tell(told.peer):  # type: ignore[attr-defined]
         self.departures.heard[told.peer][node] = None  # type: ignore[attr-defined]
     self._give_up(told.peer, out)  # type: ignore[attr-defined,arg-type]
@@ -165,10 +165,10 @@ def test_a_second_node_that_is_gone_lets_others_think_again_about_the_first() ->
 def test_two_fallen_neighbours_cannot_be_declared_gone_from_both_ends() -> None:
     """Nobody is left who could tell node 1 what node 4 was told. So neither is accepted."""
     run = stage(6, 1, {"all": list(range(6))}, "crash 2 0", "crash 3 0")
-    assert "bring others of them back" in locamu(run, 1).objection(NodeId(2))
-    assert "bring others of them back" in locamu(run, 4).objection(NodeId(3))
+    assert "bring others of them back" in locamu(run, 1).objection_to_losing(NodeId(2))
+    assert "bring others of them back" in locamu(run, 4).objection_to_losing(NodeId(3))
     do(run, "recover", 3)
-    assert locamu(run, 1).objection(NodeId(2)) == ""
+    assert locamu(run, 1).objection_to_losing(NodeId(2)) == ""
 
 
 def test_a_node_that_is_told_of_too_many_refuses() -> None:
@@ -245,6 +245,6 @@ def test_a_cluster_of_the_test_kit_goes_on_without_a_node() -> None:
     cluster.crash(1)
     cluster.run_ms(1000)
     cluster.publish(0, b"past node 1")
-    cluster.declare_gone(1, by=2)
+    cluster.command(2, "gone 1")
     cluster.settle()
     assert cluster.delivered(3) == [b"past node 1"]

@@ -72,7 +72,8 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
         Command("status", "run.node", "what a node is doing, in numbers"),
         Command("doctor", "operate.doctor", "what is wrong with a node, and what to do about it"),
         Command("explain", "run.node", "what a held message waits for"),
-        Command("gone", "run.node", "give up a node that never comes back"),
+        Command("gone", "operate.command", "give up a node that never comes back"),
+        Command("command", "operate.command", "what else its protocol can be told while it runs"),
         Command("group", "operate.zones", "let a node join or leave a group"),
         Command(
             "zones", "operate.zones", "join and part zones of causal_separators while they run"

@@ -4,6 +4,7 @@ A protocol file needs one import line: everything it may use is here.
 """
 
 from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
+from causalcast.core.command import NODE, Command, CommandForm
 from causalcast.core.duration import MICROSECOND, MILLISECOND, SECOND
 from causalcast.core.effects import Deliver, Effect, Send, StartTimer, View
 from causalcast.core.groups import Groups
@@ -22,11 +23,11 @@ from causalcast.core.outbox import Outbox
 from causalcast.core.spec import (
     CAUSAL_WHEN_ALL_ARE_BACK,
     CAUSAL_WITHOUT_THE_DEAD,
+    CommandPlan,
     DetectorSpec,
     Misfit,
     Needs,
     Option,
-    Orders,
     OverlaySpec,
     ProtocolSpec,
     Setup,
@@ -38,8 +39,12 @@ __all__ = [
     "CAUSAL_WITHOUT_THE_DEAD",
     "MICROSECOND",
     "MILLISECOND",
+    "NODE",
     "SECOND",
     "Automaton",
+    "Command",
+    "CommandForm",
+    "CommandPlan",
     "Deliver",
     "Detector",
     "DetectorSpec",
@@ -55,7 +60,6 @@ __all__ = [
     "Needs",
     "NodeId",
     "Option",
-    "Orders",
     "Outbox",
     "Overlay",
     "OverlaySpec",

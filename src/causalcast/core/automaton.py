@@ -6,6 +6,7 @@ knows no clock but `out.now`, no randomness but what its setup gave it, and nobo
 
 from mypy_extensions import mypyc_attr
 
+from causalcast.core.command import Command
 from causalcast.core.effects import View
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Single
@@ -121,25 +122,14 @@ class Multicast(Automaton):
     def on_leave_group(self, group: GroupId, out: Outbox) -> None:
         """The application leaves `group`, or no longer wants to join it."""
 
-    def on_gone(self, peer: NodeId, out: Outbox) -> None:
-        """An operator says that `peer` never comes back (`offers` has "gone")."""
+    def on_command(self, command: Command, out: Outbox) -> None:
+        """An operator commands something that the SPEC lists and that nothing speaks against."""
 
-    def losses(self, peer: NodeId) -> list[str]:
-        """In words what may be lost if `peer` is declared gone, as far as this node can tell."""
-        return []
-
-    def objection(self, peer: NodeId) -> str:
-        """Why `peer` must not be declared gone; empty if nothing speaks against it."""
+    def objection(self, command: Command) -> str:
+        """Why a command cannot be carried out here and now; empty if it can."""
         return ""
 
-    def on_order(self, order: str, out: Outbox) -> None:
-        """An operator orders something in this protocol's own words (`offers` has "orders")."""
-
-    def objection_to(self, order: str) -> str:
-        """Why an order cannot be carried out here; empty if it can."""
-        return ""
-
-    def losses_by(self, order: str) -> list[str]:
+    def preview(self, command: Command) -> list[str]:
         """In words what may be lost if it is carried out, as far as this node can tell."""
         return []
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import final
 
 from causalcast.core.automaton import Multicast
+from causalcast.core.command import NODE, Command
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
@@ -60,6 +61,15 @@ class Blueprint:
         contains = self.protocol.contains
         names = [] if contains is None else contains(self.protocol_options)
         return [self._find_protocol(name) for name in dict.fromkeys(names)]
+
+    def command(self, words: str) -> Command:
+        """What an operator says; raises ValueError if it is no command in this cluster."""
+        command = self.protocol.command(words)
+        form = self.protocol.commands[command.name]
+        for kind, number in zip(form.arguments, command.arguments, strict=True):
+            if kind == NODE and number not in self.topology.neighbours:
+                raise ValueError(f"this cluster has no node {number}")
+        return command
 
     def links_needed(self) -> str:
         """What links must be: any, reliable or fifo; hosted protocols may need more."""

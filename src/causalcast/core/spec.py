@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from causalcast.core.automaton import Detector, Multicast, Overlay
+from causalcast.core.command import Command, CommandForm
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NodeId
@@ -238,11 +239,11 @@ class LayerSpec:
 
 
 @final
-class Orders:
-    """A valid sequence of operator orders, the node to give each to, and who leaves its groups."""
+class CommandPlan:
+    """A valid sequence of commands, the nodes to give them to, and who leaves its groups then."""
 
-    def __init__(self, orders: list[str], at: list[NodeId], leavers: list[NodeId]) -> None:
-        self.orders = orders
+    def __init__(self, commands: list[str], at: list[NodeId], leavers: list[NodeId]) -> None:
+        self.commands = commands
         self.at = at
         self.leavers = leavers
 
@@ -261,9 +262,11 @@ class ProtocolSpec(LayerSpec):
     want to hear of, and says what they mean.
     `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
     given. `contains(options)`: the names of the protocols that it hosts. `late_members`: whether
-    a node that joins a group gets what is published there from then on. `orders(options, graph)`:
-    what an operator may order, for those who try it out. `except_when`: where a promise is known
-    not to hold, in a sentence that people see beside the promises.
+    a node that joins a group gets what is published there from then on. `closes_groups`: whether
+    `refusal` may speak against publishing, too. `commands`: what an operator may tell it;
+    `command_plans(options, graph)`: sequences of them that make sense, for the search.
+    `except_when`: where a promise is known not to hold, in a sentence that people see beside the
+    promises.
     """
 
     def __init__(
@@ -287,7 +290,10 @@ class ProtocolSpec(LayerSpec):
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
         contains: Callable[[dict[str, OptionValue]], list[str]] | None = None,
         late_members: bool = True,
-        orders: Callable[[dict[str, OptionValue], Topology], list[Orders]] | None = None,
+        closes_groups: bool = False,
+        commands: Sequence[CommandForm] = (),
+        command_plans: Callable[[dict[str, OptionValue], Topology], list[CommandPlan]]
+        | None = None,
         except_when: str = "",
     ) -> None:
         assert restart in ("resume", "reborn")
@@ -307,8 +313,22 @@ class ProtocolSpec(LayerSpec):
         self.reach = reach
         self.contains = contains
         self.late_members = late_members
-        self.orders = orders
+        self.closes_groups = closes_groups
+        self.commands = {form.name: form for form in commands}
+        self.command_plans = command_plans
         self.except_when = except_when
+
+    def command(self, words: str) -> Command:
+        """What an operator says; raises ValueError where this protocol has no such command."""
+        name, *arguments = words.split() or [""]
+        if name not in self.commands:
+            known = ", ".join(form.usage() for form in self.commands.values())
+            raise ValueError(f"{self.name} has no command {name!r} (it has: {known or 'none'})")
+        return self.commands[name].read(arguments)
+
+    def gives_up_nodes(self) -> bool:
+        """Whether an operator can say that a node never comes back."""
+        return any(form.gives_up for form in self.commands.values())
 
 
 @final

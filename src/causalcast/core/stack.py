@@ -8,6 +8,7 @@ Requests of the multicast sink to the overlay. This is the only place that knows
 from typing import Final, final
 
 from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
+from causalcast.core.command import Command
 from causalcast.core.effects import NeighbourDown, NeighbourUp, Suspect, Trust, ViewChanged
 from causalcast.core.ids import GroupId, LinkId, NodeId
 from causalcast.core.message import Message, Publication, Single
@@ -153,16 +154,10 @@ class Stack:
         """Whether it has asked to become a member of `group`, and waits to be admitted."""
         return group in self.multicast.asked_for()
 
-    def declare_gone(self, peer: NodeId, out: Outbox) -> None:
-        """An operator says that `peer` never comes back."""
+    def command(self, command: Command, out: Outbox) -> None:
+        """An operator commands something that the multicast has no objection to."""
         out.layer = MULTICAST
-        self.multicast.on_gone(peer, out)
-        self.settle(out)
-
-    def order(self, order: str, out: Outbox) -> None:
-        """An operator orders something that the multicast has no objection to."""
-        out.layer = MULTICAST
-        self.multicast.on_order(order, out)
+        self.multicast.on_command(command, out)
         self.settle(out)
 
     def note_joined(self, group: GroupId) -> None:

@@ -7,8 +7,8 @@ may open the socket may publish: it is for the node's own user.
     {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
     {"do": "publish", "group": "chat", "base64": "AAEC"}  {"do": "explain", "message": "3.17"}
     {"do": "subscribe", "group": "chat"}, and then        {"do": "ack", "message": "3.17"}
-    {"do": "losses", "peer": 3}   {"do": "gone", "peer": 3}                 {"do": "metrics"}
-    {"do": "order", "words": "part 0 1"}                  {"do": "losses_by", "words": "drop 0 1"}
+    {"do": "preview", "words": "gone 3"}                  {"do": "command", "words": "gone 3"}
+    {"do": "commands"}                                    {"do": "metrics"}
     {"do": "join_group", "group": "chat"}                 {"do": "leave_group", "group": "chat"}
 """
 
@@ -47,10 +47,9 @@ class ControlServer:
             "status": self._status,
             "explain": self._explain,
             "metrics": self._metrics,
-            "losses": self._losses,
-            "gone": self._gone,
-            "order": self._order,
-            "losses_by": self._losses_by,
+            "commands": self._commands,
+            "preview": self._preview,
+            "command": self._command,
             "join_group": self._join_group,
             "leave_group": self._leave_group,
             "stop": self._stop,
@@ -126,19 +125,16 @@ class ControlServer:
     async def _metrics(self, request: Answer) -> Answer:
         return {"text": self._node.metrics()}
 
-    async def _losses(self, request: Answer) -> Answer:
-        return {"losses": self._node.losses(_peer(request))}
+    async def _commands(self, request: Answer) -> Answer:
+        forms = self._node.config.blueprint.protocol.commands.values()
+        return {"commands": {form.usage(): form.meaning for form in forms}}
 
-    async def _gone(self, request: Answer) -> Answer:
-        self._node.declare_gone(_peer(request))
+    async def _preview(self, request: Answer) -> Answer:
+        return {"losses": self._node.preview(str(request.get("words")))}
+
+    async def _command(self, request: Answer) -> Answer:
+        self._node.command(str(request.get("words")))
         return {}
-
-    async def _order(self, request: Answer) -> Answer:
-        self._node.order(str(request.get("words")))
-        return {}
-
-    async def _losses_by(self, request: Answer) -> Answer:
-        return {"losses": self._node.losses_by(str(request.get("words")))}
 
     async def _join_group(self, request: Answer) -> Answer:
         group = self._node.group(str(request.get("group")))
@@ -189,13 +185,6 @@ def _body_of(request: Answer) -> bytes:
         except ValueError as error:
             raise NodeError(f"base64 cannot be decoded: {error}") from None
     raise NodeError("expected what to publish, as text or as base64: one of them, a string")
-
-
-def _peer(request: Answer) -> int:
-    peer = request.get("peer")
-    if not isinstance(peer, int):
-        raise NodeError(f"expected a node as peer, not {peer!r}")
-    return peer
 
 
 def _parse(line: bytes) -> Answer:

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from causalcast.core.command import Command
 from causalcast.core.effects import Belief
 from causalcast.core.ids import (
     NUMBER_BITS,
@@ -117,7 +118,7 @@ class Host(SteppingHost):
         )
         self._rights = config.rights
         # To publish to a group; joins are rare, and always asked about.
-        self._may_refuse = "orders" in config.blueprint.protocol.offers
+        self._may_refuse = config.blueprint.protocol.closes_groups
         self._body_bytes = config.limits.body_bytes
         self._held_bytes = config.limits.held_bytes
         self._send_buffer = config.limits.send_buffer_bytes
@@ -661,45 +662,25 @@ class Host(SteppingHost):
         """What an operator watches, as numbers."""
         return self.stack.multicast.conditions()
 
-    def losses(self, peer: NodeId) -> list[str]:
-        """What may be lost if `peer` is declared gone; raises where that cannot be done."""
-        self._check_gone(peer)
-        return self.stack.multicast.losses(peer)
+    def preview(self, words: str) -> list[str]:
+        """What may be lost if a command is carried out; raises where it cannot be."""
+        return self.stack.multicast.preview(self._understand(words))
 
-    def declare_gone(self, peer: NodeId) -> None:
-        """`peer` never comes back: what it published is handed on, and not waited for."""
+    def command(self, words: str) -> None:
+        """Carry out what an operator commands, such as `gone 3`."""
         self.check_alive()
-        self._check_gone(peer)
-        self.step(lambda: self.stack.declare_gone(peer, self.out))
+        command = self._understand(words)
+        self.step(lambda: self.stack.command(command, self.out))
 
-    def losses_by(self, order: str) -> list[str]:
-        """What may be lost if an order is carried out; raises where it cannot be."""
-        self._check_order(order)
-        return self.stack.multicast.losses_by(order)
-
-    def order(self, order: str) -> None:
-        """Carry out what an operator orders in the protocol's own words."""
-        self.check_alive()
-        self._check_order(order)
-        self.step(lambda: self.stack.order(order, self.out))
-
-    def _check_order(self, order: str) -> None:
-        spec = self.blueprint.protocol
-        if "orders" not in spec.offers:
-            raise NodeError(f"{spec.name} takes no orders")
-        objection = self.stack.multicast.objection_to(order)
+    def _understand(self, words: str) -> Command:
+        try:
+            command = self.blueprint.command(words)
+        except ValueError as error:
+            raise NodeError(str(error)) from None
+        objection = self.stack.multicast.objection(command)
         if objection:
-            raise NodeError(f"{order}: {objection}")
-
-    def _check_gone(self, peer: NodeId) -> None:
-        spec = self.blueprint.protocol
-        if "gone" not in spec.offers:
-            raise NodeError(f"{spec.name} cannot give a node up")
-        if peer not in self.blueprint.topology.neighbours:
-            raise NodeError(f"this cluster has no node {peer}")
-        objection = self.stack.multicast.objection(peer)
-        if objection:
-            raise NodeError(objection)
+            raise NodeError(f"{command}: {objection}")
+        return command
 
     def _refuse_to_publish(self) -> None:
         """Others have seen the numbers that would be given out now, on other publications."""

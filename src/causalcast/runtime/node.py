@@ -341,32 +341,19 @@ class Node:
         """In words what a message here waits for, to be delivered or to be passed on."""
         return self._running().reasons(message)
 
-    def losses(self, peer: int) -> list[str]:
-        """In words what may be lost if `peer` is declared gone, as far as this node can tell.
+    def preview(self, words: str) -> list[str]:
+        """In words what may be lost by a command, as far as this node can tell.
 
-        NodeError if it cannot be: the protocol offers no such thing, the node is up, or too many
-        are gone already.
+        NodeError if it cannot be carried out: the protocol has no such command, or objects.
         """
-        return self._running().losses(NodeId(peer))
+        return self._running().preview(words)
 
-    def declare_gone(self, peer: int) -> None:
-        """Say that `peer` never comes back: nothing of it is waited for any more.
+    def command(self, words: str) -> None:
+        """Tell the protocol to do something that its SPEC lists, such as "gone 3" of `locamu`.
 
-        One node near it need be told; it tells the others. There is no way back: if the node
-        comes up again after all, nobody listens to it.
+        NodeError as for `preview`. `causalcast protocols NAME` says which commands there are.
         """
-        self._running().declare_gone(NodeId(peer))
-
-    def order(self, words: str) -> None:
-        """Order something in the protocol's own words, such as "part 0 1" of `causal_separators`.
-
-        NodeError if it takes no orders, or this one makes no sense here and now.
-        """
-        self._running().order(words)
-
-    def losses_by(self, words: str) -> list[str]:
-        """In words what may be lost by an order, as far as this node can tell."""
-        return self._running().losses_by(words)
+        self._running().command(words)
 
     async def events(self) -> AsyncIterator[Event]:
         """What happens at this node that its operator wants to hear of, from now on."""

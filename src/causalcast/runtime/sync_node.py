@@ -227,9 +227,13 @@ class SyncNode:
         """In words what a message here waits for."""
         return self.call(lambda: self._node.reasons(message))
 
-    def order(self, words: str) -> None:
-        """Order something in the protocol's own words."""
-        self.call(lambda: self._node.order(words))
+    def preview(self, words: str) -> list[str]:
+        """In words what may be lost by a command; NodeError if it cannot be carried out."""
+        return self.call(lambda: self._node.preview(words))
+
+    def command(self, words: str) -> None:
+        """Tell the protocol to do something that its SPEC lists, such as "gone 3" of `locamu`."""
+        self.call(lambda: self._node.command(words))
 
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers."""

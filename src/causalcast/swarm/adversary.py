@@ -97,7 +97,7 @@ class Adversary:
             ]
         if self._gives_up:
             tactics += [(4, self._give_up)]
-        if self._spec.orders is not None:
+        if self._spec.command_plans is not None:
             tactics += [(4, self._order)]
         if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
             tactics += [(3, self._lose), (3, self._double)]
@@ -249,14 +249,14 @@ class Adversary:
     def _order(self) -> list[Step]:
         """An operator orders something, and the applications concerned leave their groups."""
         blueprint = self.run.scenario.blueprint
-        assert self._spec.orders is not None
-        plans = self._spec.orders(blueprint.protocol_options, self._topology)
+        assert self._spec.command_plans is not None
+        plans = self._spec.command_plans(blueprint.protocol_options, self._topology)
         if not plans:
             return []
         plan = self._rng.choice(plans)
-        order = self._rng.choice(plan.orders)
+        order = self._rng.choice(plan.commands)
         steps: list[Step] = [("order", self._rng.choice(plan.at), *_words(order))]
-        if order == plan.orders[0]:
+        if order == plan.commands[0]:
             leaving = [("leave", node, group) for node in plan.leavers for group in self._groups]
             steps += [step for step in leaving if self._is_member(*step[1:])]
         return steps

@@ -91,7 +91,7 @@ def expected_kinds(
         kinds += HARD_KINDS
     if links_needed(spec, options or {}) == "any":
         kinds += LOSSY_KINDS
-    if spec.orders is not None:
+    if spec.command_plans is not None:
         kinds += ORDERED_KINDS
     if not may_join(spec):
         kinds.remove("join_group")
@@ -319,12 +319,12 @@ class Draw:
     def _orders(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         """What operators do, and what applications do for it: leave their groups, and return."""
         faults: list[dict[str, Any]] = []
-        if self.spec.orders is None:
+        if self.spec.command_plans is None:
             return faults
         graph = graphs.from_edges(self.nodes, [(a, b) for a, b in self.edges])
-        plans = self.spec.orders(self.spec.settings(dict(self.options)), graph)
+        plans = self.spec.command_plans(self.spec.settings(dict(self.options)), graph)
         for plan in plans:
-            first, *others = plan.orders
+            first, *others = plan.commands
             at = self.rng.randrange(UNTIL_MS // 3)
             if self.rng.random() < 0.3:
                 continue

@@ -181,16 +181,15 @@ class Cluster:
         """Let `by`, or everybody linked to it, suspect a node wrongly."""
         self._world.suspect(NodeId(node), None if by is None else NodeId(by))
 
-    def declare_gone(self, node: int, by: int) -> None:
-        """Tell node `by` that another one, which is down, never comes back."""
-        if not self._world.declare_gone(NodeId(by), NodeId(node)):
-            raise AssertionError("it objects")
-
-    def order(self, node: int, words: str) -> None:
-        """Order something at a node, in the protocol's own words."""
-        objection = self._world.nodes[node].stack.multicast.objection_to(words)
-        if not self._world.order(NodeId(node), words):
-            raise AssertionError(objection or "it is down")
+    def command(self, node: int, words: str) -> None:
+        """Tell a node what an operator would, such as "gone 3" or "part 0 1"."""
+        try:
+            command = self._run.scenario.blueprint.command(words)
+        except ValueError as error:
+            raise NodeError(str(error)) from None
+        objection = self._world.nodes[node].stack.multicast.objection(command)
+        if not self._world.command(NodeId(node), words):
+            raise NodeError(f"{command}: {objection or 'the node is down'}")
 
     def join(self, node: int, group: str) -> bool:
         """Make a node a member of a group, or let it ask to be admitted; False if it is or does so.

@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from causalcast.cli.operate.command import give
 from causalcast.cli.shared.node_client import add_client, client_of
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.protocols.causal_separators.zone_knowledge import WORDS
@@ -37,24 +38,8 @@ def run_zones(options: argparse.Namespace) -> int:
         return _show(options)
     if len(options.zones) != 2:
         raise ConfigError(f"zones {options.verb}: expected two zones, such as 0 1")
-    order = f"{options.verb} {options.zones[0]} {options.zones[1]}"
-    done = options.verb != "drop" or options.yes
-    with client_of(options) as client:
-        losses = client.ask("losses_by", words=order)["losses"]
-        if done:
-            client.ask("order", words=order)
-    if options.json:
-        print(json.dumps({"order": order, "losses": losses, "done": done}))
-        return 0
-    if losses:
-        print(f"what may be lost, as far as node {options.node} can tell:")
-        for loss in losses:
-            print(f"  {loss}")
-    if not done:
-        print("nothing has been done; ask the other servers as well, then add --yes")
-    else:
-        print(f"ordered: {order}; `causalcast zones show` says how far it is")
-    return 0
+    words = f"{options.verb} {options.zones[0]} {options.zones[1]}"
+    return give(options, words, "`causalcast zones show` says how far it is")
 
 
 def _show(options: argparse.Namespace) -> int:

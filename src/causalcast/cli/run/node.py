@@ -47,9 +47,6 @@ def add_to(subparsers: Any) -> None:
     sub.add_argument("--count", type=int, help="stop after so many messages")
     status = add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
     status.add_argument("--prometheus", action="store_true", help="print it for Prometheus")
-    gone = add_client(subparsers, "gone", "give up a node that never comes back", run_gone)
-    gone.add_argument("peer", type=int, help="the node that is gone")
-    gone.add_argument("--yes", action="store_true", help="do it; without, show what may be lost")
     explain = add_client(subparsers, "explain", "what a held message waits for", run_explain)
     explain.add_argument("message", help="origin.number, such as 3.17")
 
@@ -270,25 +267,6 @@ def run_status(options: argparse.Namespace) -> int:
     else:
         for key, value in status.items():
             print(f"{key:>14}  {value}")
-    return 0
-
-
-def run_gone(options: argparse.Namespace) -> int:
-    """`causalcast gone`: what may be lost is shown first; `--yes` does it."""
-    with client_of(options) as client:
-        losses = client.ask("losses", peer=options.peer)["losses"]
-        if options.yes:
-            client.ask("gone", peer=options.peer)
-    if options.json:
-        print(json.dumps({"peer": options.peer, "losses": losses, "done": options.yes}))
-        return 0
-    print(f"what may be lost with node {options.peer}, as far as node {options.node} can tell:")
-    for loss in losses:
-        print(f"  {loss}")
-    if options.yes:
-        print(f"node {options.peer} is gone for good; the nodes around it are being told")
-    else:
-        print("nothing has been done; ask other nodes near it as well, then add --yes")
     return 0
 
 

@@ -51,6 +51,7 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
         "restart": spec.restart,
         "cost": spec.cost,
         "offers": spec.offers,
+        "commands": {form.usage(): form.meaning for form in spec.commands.values()},
         "late_members": spec.late_members,
         "options": [
             {
@@ -92,6 +93,8 @@ def _print_one(spec: ProtocolSpec) -> None:
     console.print(f"needs     overlay {spec.needs.overlay}, links {spec.needs.links}")
     console.print(f"restart   {spec.restart}")
     console.print(f"offers    {', '.join(spec.offers) or 'nothing beyond its promises'}")
+    for form in spec.commands.values():
+        console.print(f"command   {form.usage()}: {form.meaning}")
     if not spec.late_members:
         console.print("groups    are those of the start: who joins one late gets nothing of it")
     console.print(f"cost      {spec.cost or 'not stated'}")

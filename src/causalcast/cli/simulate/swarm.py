@@ -140,7 +140,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         options.gone,
         options.for_good,
     )
-    if plan.gives_up and "gone" not in plan.spec().offers:
+    if plan.gives_up and not plan.spec().gives_up_nodes():
         raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
     try:
         plan.spec().settings(dict(settings))

@@ -30,6 +30,8 @@ Where we differ from the papers, and why
 
 from causalcast.core import (
     CAUSAL_WHEN_ALL_ARE_BACK,
+    CommandForm,
+    CommandPlan,
     GroupId,
     Groups,
     LinkId,
@@ -40,7 +42,6 @@ from causalcast.core import (
     Needs,
     NodeId,
     Option,
-    Orders,
     Outbox,
     ProtocolSpec,
     Publication,
@@ -624,7 +625,7 @@ def _map(options: dict[str, OptionValue], graph: Topology) -> ZoneMap:
     return zone_map
 
 
-def orders(options: dict[str, OptionValue], graph: Topology) -> list[Orders]:
+def command_plans(options: dict[str, OptionValue], graph: Topology) -> list[CommandPlan]:
     """Every joint closed and opened again."""
     zone_map = _map(options, graph)
     if zone_map.is_daisy:
@@ -634,7 +635,7 @@ def orders(options: dict[str, OptionValue], graph: Topology) -> list[Orders]:
         zones = f"{joint.zones[0]} {joint.zones[1]}"
         behind = [n for n in zone_map.home if number in zone_map.way_up(zone_map.home[n])]
         far = zone_map.zones[zone_map.far_side(number)].members
-        found.append(Orders([f"part {zones}", f"join {zones}"], far, behind))
+        found.append(CommandPlan([f"part {zones}", f"join {zones}"], far, behind))
     return found
 
 
@@ -733,7 +734,15 @@ SPEC = ProtocolSpec(
         *reliable_links.RARE,
     ],
     cost="that of the zone's protocol with the zone's nodes for n, and 7 to 25 bytes",
-    offers=["explain", "orders"],
+    offers=["explain"],
     contains=contains,
-    orders=orders,
+    closes_groups=True,
+    commands=[
+        CommandForm("join", ["ZONE", "ZONE"], "connect two zones of the plan"),
+        CommandForm(
+            "part", ["ZONE", "ZONE"], "separate them, once the nodes behind have left their groups"
+        ),
+        CommandForm("drop", ["ZONE", "ZONE"], "separate them at once, with whatever is lost by it"),
+    ],
+    command_plans=command_plans,
 )

@@ -5,11 +5,10 @@ What is known and what follows from it stands in `zone_knowledge`, how units cro
 rest cross, closes; and every node says that it is done when its zone goes and it is in no group.
 """
 
-from typing import Final
-
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
+from causalcast.core.command import Command
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.parts.addressed.reliable_links import ReliableLinks
@@ -34,8 +33,6 @@ from causalcast.protocols.causal_separators.zone_news import (
     unpacked_news,
 )
 from causalcast.protocols.causal_separators.zone_unit import NEWS, Unit
-
-ORDERS: Final = ("join", "part", "drop")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -64,10 +61,14 @@ class ZoneJoining(Multicast):
 
     # What an operator says
 
-    def objection_to(self, order: str) -> str:
-        verb, joint, complaint = self._understand(order)
+    def objection(self, command: Command) -> str:
+        joint = self._joint_of(command)
         if joint is None:
-            return complaint
+            one, other = command.arguments
+            return f"the plan has no joint of zones {one} and {other}"
+        if self.knowledge.map.is_daisy:
+            return "the zones of a daisy share nodes, and cannot be parted"
+        verb = command.name
         one, other = self.knowledge.map.joints[joint].zones
         known, far = self.knowledge.joints[joint], self.knowledge.map.far_side(joint)
         if self.home not in (one, other) or (verb == "part" and self.home != far):
@@ -79,32 +80,24 @@ class ZoneJoining(Multicast):
             return f"the joint of zones {one} and {other} is {WORDS[known.level]}"
         return ""
 
-    def on_order(self, order: str, out: Outbox) -> None:
+    def on_command(self, command: Command, out: Outbox) -> None:
         # Not in the papers: subgroups can be added, they say, and not how.
-        verb, joint, _ = self._understand(order)
+        joint = self._joint_of(command)
         assert joint is not None
         epoch = self.knowledge.joints[joint].epoch
-        if verb == "join":
+        if command.name == "join":
             self._tell(News(JOIN, joint, epoch + 1), True, out)
         else:
-            self._tell(News(PART if verb == "part" else DROPPED, joint, epoch), False, out)
+            self._tell(News(PART if command.name == "part" else DROPPED, joint, epoch), False, out)
         self._attend(out)
 
-    def _understand(self, order: str) -> tuple[str, int | None, str]:
-        """The verb and the joint it is about; without a joint, why not."""
-        words = order.split()
-        if len(words) != 3 or words[0] not in ORDERS or not all(w.isdigit() for w in words[1:]):
-            return "", None, f"{order!r} is none of 'join 0 1', 'part 0 1', 'drop 0 1'"
-        joint = self.knowledge.map.joint_of((int(words[1]), int(words[2])))
-        if joint is None:
-            return "", None, f"the plan has no joint of zones {words[1]} and {words[2]}"
-        if self.knowledge.map.is_daisy:
-            return "", None, "the zones of a daisy share nodes, and cannot be parted"
-        return words[0], joint, ""
+    def _joint_of(self, command: Command) -> int | None:
+        one, other = command.arguments
+        return self.knowledge.map.joint_of((one, other))
 
-    def losses_by(self, order: str) -> list[str]:
-        verb, joint, _ = self._understand(order)
-        if verb != "drop" or joint is None:
+    def preview(self, command: Command) -> list[str]:
+        joint = self._joint_of(command)
+        if command.name != "drop" or joint is None:
             return []
         zones = ", ".join(str(zone) for zone in self.knowledge.behind(joint))
         found = [f"nodes of zone {zones} miss what is published until they join groups again"]

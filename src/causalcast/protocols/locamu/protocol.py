@@ -58,6 +58,9 @@ from typing import Final
 from causalcast.core import (
     CAUSAL_WHEN_ALL_ARE_BACK,
     MILLISECOND,
+    NODE,
+    Command,
+    CommandForm,
     GroupId,
     LinkId,
     Message,
@@ -148,10 +151,21 @@ class Locamu(StandingIn):
             return f"node {coordinator}, which admits its new members, seems to be down"
         return ""
 
-    def on_gone(self, peer: NodeId, out: Outbox) -> None:
+    # The only command: a node is gone for good
+
+    def objection(self, command: Command) -> str:
+        return self.objection_to_losing(NodeId(command.arguments[0]))
+
+    def preview(self, command: Command) -> list[str]:
+        return self._losses_with(NodeId(command.arguments[0]))
+
+    def on_command(self, command: Command, out: Outbox) -> None:
         # Not in the paper: there every node that failed comes back.
+        self.declare_gone(NodeId(command.arguments[0]), out)
+
+    def declare_gone(self, peer: NodeId, out: Outbox) -> None:
         is_news = peer not in self.departures.gone
-        super().on_gone(peer, out)
+        super().declare_gone(peer, out)
         if not is_news or peer not in self.departures.gone:
             return
         for group in self.members.joining:
@@ -765,7 +779,7 @@ class Locamu(StandingIn):
             self._within_budget = within
             out.note("locamu.within_budget" if within else "locamu.too_many_down")
 
-    def losses(self, peer: NodeId) -> list[str]:
+    def _losses_with(self, peer: NodeId) -> list[str]:
         found = [
             f"node {peer} will not deliver {name_of(record.message)}, which is kept for it here"
             for record in self.log.records
@@ -1165,7 +1179,12 @@ SPEC = ProtocolSpec(
     },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
-    offers=["explain", "gone"],
+    offers=["explain"],
+    commands=[
+        CommandForm(
+            "gone", [NODE], "the node never comes back: wait for nothing of it", gives_up=True
+        )
+    ],
     reach=reach,
     except_when="a node is declared gone whose last message had gone past a neighbour that it "
     "wrongly suspected: an effect of that message may then come before it",

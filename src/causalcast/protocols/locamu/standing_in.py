@@ -168,7 +168,8 @@ class StandingIn(PassingOn):
 
     # When one is gone for good
 
-    def objection(self, peer: NodeId) -> str:
+    def objection_to_losing(self, peer: NodeId) -> str:
+        """Why `peer` must not be declared gone; empty if nothing speaks against it."""
         if peer == self.me:
             return "a node cannot declare itself gone"
         if not self.around.knows(peer):
@@ -193,8 +194,8 @@ class StandingIn(PassingOn):
     def _fits_budget(self, peer: NodeId, others: dict[NodeId, None]) -> bool:
         return is_within_budget({**others, peer: None}, self.around.tree, self.f)
 
-    def on_gone(self, peer: NodeId, out: Outbox) -> None:
-        # Not in the paper: there every node that failed comes back.
+    def declare_gone(self, peer: NodeId, out: Outbox) -> None:
+        """`peer` never comes back: what it published is handed on, and not waited for."""
         if peer == self.me or peer in self.departures.gone or not self.around.knows(peer):
             return
         out.note("locamu.gone", peer)
@@ -237,7 +238,7 @@ class StandingIn(PassingOn):
                 self.departures.refused[peer] = None
                 out.note("locamu.gone_refused", peer)
             return
-        self.on_gone(peer, out)
+        self.declare_gone(peer, out)
         if told.ready and all(self._is_here(sender, number) for number in told.pending):
             self.departures.heard[peer][sender] = None
             self._give_up(peer, out)

@@ -262,10 +262,10 @@ class Director:
     def _gone(self, me: int, peer: int) -> bool:
         if not self.world.nodes[me].up or self.world.nodes[peer].up:
             return False
-        return self.world.declare_gone(NodeId(me), NodeId(peer))
+        return self.world.command(NodeId(me), f"gone {peer}")
 
     def _order(self, me: int, *words: str | int) -> bool:
-        return self.world.order(NodeId(me), " ".join(str(word) for word in words))
+        return self.world.command(NodeId(me), " ".join(str(word) for word in words))
 
     def _message(self, sender: int, to: int, index: int) -> Way | None:
         way = NodeId(sender), NodeId(to)

@@ -114,9 +114,9 @@ class FaultPlan:
             simulation.resume(node)
         elif fault.kind == "gone":
             assert by is not None
-            simulation.declare_gone(by, node)
+            simulation.command(by, f"gone {node}")
         elif fault.kind == "order":
-            simulation.order(node, fault.order)
+            simulation.command(node, fault.order)
         elif fault.kind == "join":
             self._join(fault, node)
         elif fault.group is not None:

@@ -329,6 +329,12 @@ class Scenario:
         objection = self.objection_to_step(str(step[0]))
         if objection:
             raise table.wrong("steps", text, f"another step, {objection}")
+        if step[0] in ("gone", "order"):
+            words = f"gone {step[2]}" if step[0] == "gone" else " ".join(map(str, step[2:]))
+            try:
+                self.blueprint.protocol.command(words)
+            except ValueError as error:
+                raise table.wrong("steps", text, f"another step: {error}") from None
         return step
 
     def objection_to_step(self, verb: str) -> str:
@@ -366,15 +372,16 @@ class Scenario:
         if kind in ("suspect", "trust") and table.has("by"):
             fault.by = self._node(table, "by", table.integer("by"), self.nodes())
         if kind == "gone":
-            if "gone" not in self.blueprint.protocol.offers:
+            if not self.blueprint.protocol.gives_up_nodes():
                 name = self.blueprint.protocol.name
                 raise table.wrong("kind", kind, f"another kind: {name} cannot give a node up")
             fault.by = self._node(table, "by", table.integer("by"), self.nodes())
         if kind == "order":
             fault.order = table.text("order")
-            if "orders" not in self.blueprint.protocol.offers:
-                name = self.blueprint.protocol.name
-                raise table.wrong("kind", kind, f"another kind: {name} takes no orders")
+            try:
+                self.blueprint.command(fault.order)
+            except ValueError as error:
+                raise table.wrong("order", fault.order, f"another one: {error}") from None
         if kind == "join" and table.has("via"):
             fault.via = self._node(table, "via", table.integer("via"), self.nodes())
         if kind in ("join", "leave") and table.has("group"):

@@ -115,26 +115,19 @@ class LivingWorld(SteppingWorld):
         self.finish(node, None)
         return me
 
-    def declare_gone(self, me: NodeId, peer: NodeId) -> bool:
-        """An operator tells a node that another one never comes back; False if it objects."""
+    def command(self, me: NodeId, words: str) -> bool:
+        """An operator tells a node to do something; False if it cannot be carried out."""
         node = self.nodes[me]
-        if not node.up or node.stack.multicast.objection(peer):
+        command = self.blueprint.command(words)
+        if not node.up or node.paused is not None or node.stack.multicast.objection(command):
             self.count("fault_skipped")
             return False
-        self.count("gone")
-        self.nodes[peer].gone = True
-        node.stack.declare_gone(peer, self.out)
-        self.finish(node, None)
-        return True
-
-    def order(self, me: NodeId, order: str) -> bool:
-        """An operator orders something at a node; False if it objects."""
-        node = self.nodes[me]
-        if not node.up or node.paused is not None or node.stack.multicast.objection_to(order):
-            self.count("fault_skipped")
-            return False
-        self.count("order")
-        node.stack.order(order, self.out)
+        if self.blueprint.protocol.commands[command.name].gives_up:
+            self.count("gone")
+            self.nodes[command.arguments[0]].gone = True
+        else:
+            self.count("order")
+        node.stack.command(command, self.out)
         self.finish(node, None)
         return True
 

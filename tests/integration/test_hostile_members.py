@@ -15,7 +15,7 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Message, Publication
 from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
-from causalcast.parts.addressed.addressed_multicast import Entrusted
+from causalcast.parts.addressed.addressed_messages import Entrusted
 from causalcast.parts.addressed.member_lists import Joined
 from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.locamu.messages import Admission, Subscription

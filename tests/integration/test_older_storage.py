@@ -10,8 +10,9 @@ from loopback_nodes import Neighbourhood, links, take, until
 
 from causalcast import Node
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.parts.addressed.addressed_multicast import AddressedMulticast
 from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
+from causalcast.protocols.causal_barriers import CausalBarriers
+from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.runtime.lives import Known, Life, PastLife, went_back
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["vector_clock_broadcast", "cbcast", "locamu"])
@@ -57,8 +58,8 @@ def nothing_is_kept(node: Node) -> bool:
     multicast = node._running().stack.multicast
     if isinstance(multicast, StampedBroadcast):
         return multicast.sending.kept() == 0
-    assert isinstance(multicast, AddressedMulticast)
-    return multicast.links.kept() == 0
+    assert isinstance(multicast, Cbcast | CausalBarriers)
+    return multicast.sending.links.kept() == 0
 
 
 WAYS_BACK = pytest.mark.parametrize(

@@ -1,60 +1,53 @@
 """Planted bugs of `causal_barriers`: what a barrier names, and what a delivery does to it."""
 
 from causalcast.core import Message, NodeId, Outbox
-from causalcast.parts.addressed.addressed_multicast import Spreading
+from causalcast.parts.addressed.addressed_messages import Spreading
+from causalcast.parts.addressed.addressed_sending import AddressedSending
 from causalcast.parts.addressed.member_lists import Joined, MemberLists
 from causalcast.parts.addressed.reliable_links import Direction, Got, Parcel, ReliableLinks, Sent
-from causalcast.parts.addressed.waiting_room import Lack
 from causalcast.protocols.causal_barriers import Barred, Barrier, CausalBarriers
 from causalcast.swarm.mutant import Mutant, Patch
 
-_count = CausalBarriers.count
+_count = CausalBarriers._count
 _on_message = ReliableLinks.on_message
 
 
-def nothing_behind(self: CausalBarriers, message: Message) -> Barrier:
+def nothing_missing(self: CausalBarriers, message: Barred) -> Barrier:
     return {}
 
 
-def first_behind(self: CausalBarriers, message: Message) -> Barrier:
+def first_missing(self: CausalBarriers, message: Barred) -> Barrier:
     """Only the first entry of a barrier is looked at."""
-    assert isinstance(message, Barred)
     barrier = list(message.barriers.get(self.me, {}).items())[:1]
     return {s: n for s, n in barrier if self.delivered.get(s, 0) < n}
 
 
-def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
+def barriers_of_others_not_added(self: CausalBarriers, sender: NodeId, message: Barred) -> None:
     """What was not sent to a node does not touch the barrier for it."""
-    assert isinstance(message, Barred)
     mine = {node: b for node, b in message.barriers.items() if node in message.to}
-    return _count(self, sender, Barred(message.number, message.to, mine, message.content))
+    _count(self, sender, Barred(message.number, message.to, mine, message.content))
 
 
-def delivered_not_added(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
+def delivered_not_added(self: CausalBarriers, sender: NodeId, message: Barred) -> None:
     """A delivered message does not stand before the next ones to its other destinations."""
-    assert isinstance(message, Barred)
     before = {node: dict(barrier) for node, barrier in self.barriers.items()}
-    counted = _count(self, sender, message)
+    _count(self, sender, message)
     for node in message.to:
         if node in before:
             self.barriers[node] = before[node]
         else:
             self.barriers.pop(node, None)
-    return counted
 
 
-def barrier_replaced(self: CausalBarriers, sender: NodeId, message: Message) -> Lack:
+def barrier_replaced(self: CausalBarriers, sender: NodeId, message: Barred) -> None:
     """A delivered message stands for everything, also for what it does not imply."""
-    assert isinstance(message, Barred)
-    counted = _count(self, sender, message)
+    _count(self, sender, message)
     for node in message.to:
         if node not in (self.me, sender):
             self.barriers[node] = {sender: message.number}
-    return counted
 
 
-def own_messages_unbarred(self: CausalBarriers, message: Message) -> None:
-    assert isinstance(message, Barred)
+def own_messages_unbarred(self: CausalBarriers, message: Barred) -> None:
     self.sent = message.number
     self.delivered[self.me] = message.number
 
@@ -108,16 +101,16 @@ def everything_is_meant(self: MemberLists, group: int, sender: NodeId) -> bool:
 
 
 def hand_nothing_over(
-    self: CausalBarriers, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+    self: AddressedSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
 ) -> None:
     """What an origin that is away cannot bring, nobody brings."""
 
 
-def everywhere_at_once(self: CausalBarriers, spreading: Spreading) -> bool:
+def everywhere_at_once(self: AddressedSending, spreading: Spreading) -> bool:
     return True
 
 
-def entrust_nothing(self: CausalBarriers, node: NodeId, out: Outbox) -> None:
+def entrust_nothing(self: AddressedSending, node: NodeId, out: Outbox) -> None:
     """Who is no member gets effects alone."""
     self._to_entrust.pop(node, None)
 
@@ -127,37 +120,37 @@ MUTANTS = [
         "barrier_not_checked",
         "a message waits for what the barrier names",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(CausalBarriers, "_behind", nothing_behind)],
+        [Patch(CausalBarriers, "_missing", nothing_missing)],
     ),
     Mutant(
         "barrier_half_checked",
         "… for all of it",
         ["causal_order"],
-        [Patch(CausalBarriers, "_behind", first_behind)],
+        [Patch(CausalBarriers, "_missing", first_missing)],
     ),
     Mutant(
         "others_barriers_dropped",
         "barriers for nodes that a message was not sent to are passed on",
         ["causal_order"],
-        [Patch(CausalBarriers, "count", barriers_of_others_not_added)],
+        [Patch(CausalBarriers, "_count", barriers_of_others_not_added)],
     ),
     Mutant(
         "delivered_not_in_barrier",
         "a delivered message stands before the next ones to its destinations",
         ["causal_order"],
-        [Patch(CausalBarriers, "count", delivered_not_added)],
+        [Patch(CausalBarriers, "_count", delivered_not_added)],
     ),
     Mutant(
         "concurrent_pruned",
         "only what a message implies is taken out of a barrier",
         ["causal_order", "fifo_order"],
-        [Patch(CausalBarriers, "count", barrier_replaced)],
+        [Patch(CausalBarriers, "_count", barrier_replaced)],
     ),
     Mutant(
         "own_messages_unbarred",
         "own messages stand before one's next ones",
         ["agreement", "causal_order", "fifo_order", "no_duplication"],
-        [Patch(CausalBarriers, "count_sent", own_messages_unbarred)],
+        [Patch(CausalBarriers, "_count_sent", own_messages_unbarred)],
     ),
     Mutant(
         "parcels_out_of_order",
@@ -199,18 +192,18 @@ MUTANTS = [
         "nothing_handed_over",
         "what an origin that died cannot bring, others bring",
         ["agreement"],
-        [Patch(CausalBarriers, "_hand_over", hand_nothing_over)],
+        [Patch(AddressedSending, "hand_over", hand_nothing_over)],
     ),
     Mutant(
         "forgotten_too_soon",
         "a copy is kept until it is at all its destinations",
         ["agreement"],
-        [Patch(CausalBarriers, "_has_arrived", everywhere_at_once)],
+        [Patch(AddressedSending, "_has_arrived", everywhere_at_once)],
     ),
     Mutant(
         "outsiders_not_entrusted",
         "who is no member keeps the causes of what it delivers",
         ["agreement"],
-        [Patch(CausalBarriers, "entrust", entrust_nothing)],
+        [Patch(AddressedSending, "entrust", entrust_nothing)],
     ),
 ]

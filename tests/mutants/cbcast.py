@@ -3,82 +3,84 @@
 from collections.abc import Iterator
 
 from causalcast.core import GroupId, Message, NodeId, Outbox
-from causalcast.parts.addressed.addressed_multicast import Spreading
+from causalcast.parts.addressed.addressed_messages import EVERYBODY, Numbered, Spreading
+from causalcast.parts.addressed.addressed_sending import AddressedSending
 from causalcast.parts.addressed.member_lists import Addressed, Joined, MemberLists, Welcome
-from causalcast.parts.addressed.waiting_room import Lack
 from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
 from causalcast.protocols.cbcast.farewells import Farewell, Farewells
-from causalcast.protocols.cbcast.protocol import EVERYBODY, Cbcast, Clocks, Timestamped, Unwelcomed
+from causalcast.protocols.cbcast.protocol import Cbcast
+from causalcast.protocols.cbcast.timestamped import Clocks, Timestamped
+from causalcast.protocols.cbcast.vouching import Unwelcomed, Vouching
 from causalcast.swarm.mutant import Mutant, Patch
 
-_lacks = Cbcast._lacks
-_count = Cbcast.count
+_missing = Cbcast._missing
+_count = Cbcast._count
 
 
-def lacks_of_its_own_group(
-    self: Cbcast, sender: NodeId, message: Message
+def missing_of_its_own_group(
+    self: Cbcast, sender: NodeId, message: Timestamped
 ) -> Iterator[tuple[GroupId, NodeId, int]]:
     """Counts of other groups are not looked at."""
-    assert isinstance(message, Timestamped)
-    return (lack for lack in _lacks(self, sender, message) if lack[0] == message.group)
+    return (lack for lack in _missing(self, sender, message) if lack[0] == message.group)
 
 
-def lacks_nothing(
-    self: Cbcast, sender: NodeId, message: Message
+def missing_nothing(
+    self: Cbcast, sender: NodeId, message: Timestamped
 ) -> Iterator[tuple[GroupId, NodeId, int]]:
     return iter(())
 
 
-def lacks_no_welcome(
-    self: Cbcast, sender: NodeId, message: Message
+def missing_no_welcome(
+    self: Cbcast, sender: NodeId, message: Timestamped
 ) -> Iterator[tuple[GroupId, NodeId, int]]:
     """Nobody's welcome is waited for: what is not counted yet counts as never meant."""
-    for group, node, number in _lacks(self, sender, message):
+    for group, node, number in _missing(self, sender, message):
         if group == EVERYBODY or node == sender or self.lists.is_welcomed(group, node):
             yield group, node, number
 
 
-def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Message) -> Lack:
+def count_without_foreign_groups(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
     """Counts of groups this node is not in are not kept for others."""
-    assert isinstance(message, Timestamped)
     mine = {
         group: clock
         for group, clock in message.clocks.items()
         if group == EVERYBODY or self.lists.has(group, self.me)
     }
     number, before = message.number, message.before
-    return _count(self, sender, Timestamped(message.group, number, before, mine, message.content))
+    _count(self, sender, Timestamped(message.group, number, before, mine, message.content))
 
 
 def hand_nothing_over(
-    self: Cbcast, peer: NodeId, origin: NodeId, message: Message, out: Outbox
+    self: AddressedSending, peer: NodeId, origin: NodeId, message: Message, out: Outbox
 ) -> None:
     """What an origin that is away cannot bring, nobody brings."""
 
 
-def everywhere_at_once(self: Cbcast, spreading: Spreading) -> bool:
+def everywhere_at_once(self: AddressedSending, spreading: Spreading) -> bool:
     return True
 
 
-def never_everywhere(self: Cbcast, spreading: Spreading) -> bool:
+def never_everywhere(self: AddressedSending, spreading: Spreading) -> bool:
     return False
 
 
-def entrust_nothing(self: Cbcast, node: NodeId, out: Outbox) -> None:
+def entrust_nothing(self: AddressedSending, node: NodeId, out: Outbox) -> None:
     """Who is no member gets effects alone."""
     self._to_entrust.pop(node, None)
 
 
-def old_for_nobody(self: Cbcast, sender: NodeId, name: Name) -> bool:
+def old_for_nobody(self: Cbcast, origin: NodeId, name: Name) -> bool:
     return False
 
 
-def vouch_for_nobody(self: Cbcast, member: NodeId, asked: Unwelcomed, out: Outbox) -> None:
+def vouch_for_nobody(
+    self: Vouching, member: NodeId, asked: Unwelcomed, past: Clocks, out: Outbox
+) -> None:
     """Nobody says what a dead node had published before it knew of a new member."""
 
 
 def addressed_to_nobody(
-    self: Cbcast, kept: Message, group: GroupId, member: NodeId, time: int
+    self: AddressedSending, message: Numbered, group: GroupId, node: NodeId, time: int
 ) -> bool:
     """What was meant for the new member is vouched for like everything else."""
     return False
@@ -89,14 +91,12 @@ def meant_for_any_time(self: MemberLists, group: GroupId, sent: Addressed) -> bo
     return self.has(group, self.me)
 
 
-def count_and_take_all_for_told(self: Cbcast, sender: NodeId, message: Message) -> Lack:
+def count_and_take_all_for_told(self: Cbcast, sender: NodeId, message: Timestamped) -> None:
     """A new member is taken to know what its group was told, and all the rest too."""
-    counted = _count(self, sender, message)
-    assert isinstance(message, Timestamped)
+    _count(self, sender, message)
     if isinstance(message.content, Joined):
         group = message.content.group
         self.told[group] = {other: dict(clock) for other, clock in self.past.items()}
-    return counted
 
 
 def changed_since_any(self: Cbcast, group: GroupId) -> Clocks:
@@ -118,6 +118,7 @@ _changed_for = Cbcast._changed_for
 
 def welcome_counts_nothing(self: Cbcast, sender: NodeId, welcome: Welcome) -> None:
     """How many publications were not meant for the new member is forgotten."""
+    self.lists.on_welcome(sender, welcome)
 
 
 def begin_with_nothing_of_its_own(self: Cbcast, group: GroupId) -> None:
@@ -128,7 +129,7 @@ def join_not_heard(self: MemberLists, node: NodeId, joined: Joined) -> None:
     """Who joined is never addressed."""
 
 
-def arrived_at_one(self: Cbcast, spreading: Spreading) -> bool:
+def arrived_at_one(self: AddressedSending, spreading: Spreading) -> bool:
     """Where one destination has it, all are taken to."""
     parcels = zip(spreading.to, spreading.parcels, strict=True)
     return any(self.links.has_taken(node, parcel) for node, parcel in parcels)
@@ -149,7 +150,7 @@ def one_answer_is_enough(self: SafeKeeping, sender: NodeId, answer: Answer, out:
 _on_answer = SafeKeeping._on_answer
 
 
-def lack_nothing(self: Cbcast, origin: NodeId, group: int, number: int) -> bool:
+def miss_nothing(self: AddressedSending, origin: NodeId, name: Name) -> bool:
     return False
 
 
@@ -163,31 +164,31 @@ MUTANTS = [
         "causes_not_checked",
         "a message waits for what it names",
         ["causal_order", "fifo_order"],
-        [Patch(Cbcast, "_lacks", lacks_nothing)],
+        [Patch(Cbcast, "_missing", missing_nothing)],
     ),
     Mutant(
         "other_groups_not_checked",
         "counts of all groups that a member is in are checked",
         ["causal_order"],
-        [Patch(Cbcast, "_lacks", lacks_of_its_own_group)],
+        [Patch(Cbcast, "_missing", missing_of_its_own_group)],
     ),
     Mutant(
         "welcome_not_waited_for",
         "a new member waits until it knows what was not meant for it",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(Cbcast, "_lacks", lacks_no_welcome)],
+        [Patch(Cbcast, "_missing", missing_no_welcome)],
     ),
     Mutant(
         "foreign_counts_dropped",
         "counts of groups a node is not in are passed on",
         ["causal_order"],
-        [Patch(Cbcast, "count", count_without_foreign_groups)],
+        [Patch(Cbcast, "_count", count_without_foreign_groups)],
     ),
     Mutant(
         "new_member_told_only_news",
         "the first timestamp after a join is whole",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(Cbcast, "count", count_and_take_all_for_told)],
+        [Patch(Cbcast, "_count", count_and_take_all_for_told)],
     ),
     Mutant(
         "told_per_node_not_group",
@@ -199,13 +200,13 @@ MUTANTS = [
         "welcome_without_count",
         "a welcome says which publications were not meant for the new member",
         ["agreement", "at_rest"],
-        [Patch(Cbcast, "welcomed", welcome_counts_nothing)],
+        [Patch(Cbcast, "_on_welcome", welcome_counts_nothing)],
     ),
     Mutant(
         "own_count_forgotten",
         "a new member has done its own publications to the group",
         ["agreement", "validity", "at_rest"],
-        [Patch(Cbcast, "begin_membership", begin_with_nothing_of_its_own)],
+        [Patch(Cbcast, "_begin_membership", begin_with_nothing_of_its_own)],
     ),
     Mutant(
         "join_not_heard",
@@ -217,43 +218,43 @@ MUTANTS = [
         "nothing_handed_over",
         "what an origin that died cannot bring, others bring",
         ["agreement"],
-        [Patch(Cbcast, "_hand_over", hand_nothing_over)],
+        [Patch(AddressedSending, "hand_over", hand_nothing_over)],
     ),
     Mutant(
         "forgotten_too_soon",
         "a copy is kept until it is at all its destinations",
         ["agreement"],
-        [Patch(Cbcast, "_has_arrived", everywhere_at_once)],
+        [Patch(AddressedSending, "_has_arrived", everywhere_at_once)],
     ),
     Mutant(
         "never_everywhere",
         "an origin says which of its copies are everywhere",
         ["at_rest"],
-        [Patch(Cbcast, "_has_arrived", never_everywhere)],
+        [Patch(AddressedSending, "_has_arrived", never_everywhere)],
     ),
     Mutant(
         "outsiders_not_entrusted",
         "who is no member keeps the causes of what it delivers",
         ["agreement"],
-        [Patch(Cbcast, "entrust", entrust_nothing)],
+        [Patch(AddressedSending, "entrust", entrust_nothing)],
     ),
     Mutant(
         "handed_over_taken_twice",
         "what comes from its origin and from others is delivered once",
         ["no_duplication", "fifo_order", "causal_order", "invariant"],
-        [Patch(Cbcast, "is_old", old_for_nobody)],
+        [Patch(Cbcast, "_is_old", old_for_nobody)],
     ),
     Mutant(
         "nobody_vouches",
         "others say what a dead node published before it knew of a new member",
         ["agreement"],
-        [Patch(Cbcast, "_vouch", vouch_for_nobody)],
+        [Patch(Vouching, "vouch", vouch_for_nobody)],
     ),
     Mutant(
         "vouched_for_too_much",
         "… and not what was meant for the new member",
         ["agreement", "causal_order", "fifo_order"],
-        [Patch(Cbcast, "_is_addressed", addressed_to_nobody)],
+        [Patch(AddressedSending, "is_addressed", addressed_to_nobody)],
     ),
     Mutant(
         "old_copies_taken",
@@ -265,7 +266,7 @@ MUTANTS = [
         "arrived_at_one",
         "an origin says that a copy is everywhere when all have it",
         ["agreement"],
-        [Patch(Cbcast, "_has_arrived", arrived_at_one)],
+        [Patch(AddressedSending, "_has_arrived", arrived_at_one)],
         for_good=True,
     ),
     Mutant(
@@ -286,7 +287,7 @@ MUTANTS = [
         "offers_turned_down",
         "who lacks what is offered says so",
         ["agreement"],
-        [Patch(Cbcast, "_is_lacking", lack_nothing)],
+        [Patch(AddressedSending, "is_missing", miss_nothing)],
         for_good=True,
     ),
     Mutant(

@@ -95,7 +95,7 @@ MUTANTS = [
         "nothing_handed_over",
         "where copies go straight: what an origin that died cannot bring, others bring",
         ["agreement"],
-        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        [Patch(ReliableSending, "hand_over", hand_nothing_over)],
         {"spread": "direct"},
         for_good=True,
     ),

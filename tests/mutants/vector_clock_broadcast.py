@@ -8,7 +8,7 @@ from causalcast.parts.broadcast.reliable_sending import Have, Neighbour, Reliabl
 from causalcast.parts.broadcast.stamped_broadcast import Delivered, Stamped, StampedBroadcast
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery, Held
 from causalcast.parts.duplicate_filter import DuplicateFilter
-from causalcast.parts.safe_keeping import Answer, SafeKeeping
+from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 from causalcast.simulator.worlds.living_world import LivingWorld
@@ -251,7 +251,7 @@ def one_answer_is_enough(self: SafeKeeping, sender: NodeId, answer: Answer, out:
 _on_answer = SafeKeeping._on_answer
 
 
-def lack_nothing(self: ReliableSending, origin: NodeId, group: int, number: int) -> bool:
+def miss_nothing(self: ReliableSending, origin: NodeId, name: Name) -> bool:
     return False
 
 
@@ -400,7 +400,7 @@ MUTANTS = [
         "nothing_handed_over",
         "where copies go straight: what an origin that died cannot bring, others bring",
         ["agreement"],
-        [Patch(ReliableSending, "_hand_over", hand_nothing_over)],
+        [Patch(ReliableSending, "hand_over", hand_nothing_over)],
         DIRECT,
         for_good=True,
     ),
@@ -480,7 +480,7 @@ MUTANTS = [
         "offers_turned_down",
         "… and who lacks it says so",
         ["agreement"],
-        [Patch(ReliableSending, "_lacks", lack_nothing)],
+        [Patch(ReliableSending, "is_missing", miss_nothing)],
         DIRECT,
         for_good=True,
     ),

@@ -91,7 +91,7 @@ def farewell_without_copies(
     self: Cbcast, member: NodeId, group: GroupId, number: int, out: Outbox
 ) -> None:
     counts = dict(self.past.get(group, {}))
-    self.links.send([member], Farewell(group, number, counts), out)
+    self.sending.tell([member], Farewell(group, number, counts), out)
 
 
 @pytest.mark.parametrize("broken", ["nothing is waited for", "farewells bring nothing"])

@@ -457,7 +457,7 @@ def test_nobody_says_farewell_before_it_knows_of_the_leave() -> None:
         out = Outbox()
         asked = cluster.world.nodes[1].stack.multicast
         assert isinstance(asked, Cbcast)
-        asked.take_other(NodeId(2), Unheard(cluster.group_id("club"), 1), out)
+        asked._on_unheard(NodeId(2), Unheard(cluster.group_id("club"), 1), out)
         return bool(out.effects or out.records)
 
     assert not answered()

@@ -4,12 +4,13 @@ import pytest
 
 from causalcast.core import GroupId, Message, MessageId, Multicast, Publication
 from causalcast.core.message import publications_in
-from causalcast.parts.addressed.addressed_multicast import AddressedMulticast
 from causalcast.parts.addressed.reliable_links import ReliableLinks
 from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
 from causalcast.parts.kept_weight import KEPT_OVERHEAD, SharedWeight
 from causalcast.parts.safe_keeping import SafeKeeping
+from causalcast.protocols.causal_barriers import CausalBarriers
 from causalcast.protocols.causal_separators.protocol import CausalSeparators
+from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.protocols.delta_neighbourhood import DeltaNeighbourhood
 from causalcast.protocols.locamu.message_log import MessageLog
 from causalcast.protocols.locamu.messages import Copy
@@ -48,8 +49,8 @@ def recount(multicast: Multicast) -> int:
     """All that a node keeps."""
     if isinstance(multicast, Locamu):
         return sum(weigh([record.message]) for record in multicast.log.records)
-    if isinstance(multicast, AddressedMulticast):
-        return in_links(multicast.links) + in_safe(multicast.safe)
+    if isinstance(multicast, Cbcast | CausalBarriers):
+        return in_links(multicast.sending.links) + in_safe(multicast.sending.safe)
     if isinstance(multicast, DeltaNeighbourhood):
         bodies = [passage.publication.body for passage in multicast.passages.values()]
         bodies += [publication.body for publication in multicast.queue]

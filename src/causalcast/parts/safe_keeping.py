@@ -23,7 +23,8 @@ All messages here may be lost or repeated. The owner hands copies over, says wha
 makes what is kept durable.
 """
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
@@ -140,38 +141,56 @@ class Shelf:
         return self.copies[self.oldest()].stays
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CopyOwner(ABC):
+    """Whoever has a `SafeKeeping`: it sends own copies, and brings those of others."""
+
+    @abstractmethod
+    def everywhere_up_to(self, group: GroupId, number: int) -> int:
+        """Of own copies up to `number`, the last one that is everywhere with all before it."""
+
+    @abstractmethod
+    def is_on_its_way(self, group: GroupId, number: int) -> bool:
+        """Whether somebody who is there does not have this own copy yet."""
+
+    @abstractmethod
+    def is_missing(self, origin: NodeId, name: Name) -> bool:
+        """Whether a copy that is offered is not here, and has to be."""
+
+    @abstractmethod
+    def hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
+        """Bring a copy of `origin` to a peer."""
+
+    @abstractmethod
+    def body_bytes(self, message: Message) -> int:
+        """How large the bodies in a copy are."""
+
+    @abstractmethod
+    def is_needed(self, node: NodeId, message: Message) -> bool:
+        """Whether a node that a copy was for still needs it."""
+
+    @abstractmethod
+    def forgot(self, origin: NodeId, name: Name) -> None:
+        """A copy is everywhere, and no longer kept."""
+
+
 @final
 class SafeKeeping:
-    """Copies of others that may not be everywhere yet."""
+    """Copies of others that may not be everywhere yet.
 
-    def __init__(
-        self,
-        first_pause: int,
-        everywhere_up_to: Callable[[GroupId, int], int],
-        is_on_its_way: Callable[[GroupId, int], bool],
-        lacks: Callable[[NodeId, GroupId, int], bool],
-        hand_over: Callable[[NodeId, NodeId, Message, Outbox], None],
-        forgot: Callable[[NodeId, Name], None] | None = None,
-        needs: Callable[[NodeId, Message], bool] | None = None,
-        body_bytes: Callable[[Message], int] | None = None,
-    ) -> None:
-        """`everywhere_up_to`: of own copies up to a number, the last one that is everywhere with
-        all before it; `is_on_its_way`: of those that are not, whether somebody who is there lacks
-        it; `lacks`: whether this node lacks one that is offered; `hand_over`: bring a copy of an
-        origin to a peer; `forgot`: a copy is everywhere; `needs`: whether a node that a copy was
-        for still needs it; `body_bytes`: how large the bodies in a copy are."""
-        self._forgot = forgot
-        self._needs = needs
+    A long class: asking, telling, offering and answering share one pause and one idea of who is
+    away. Agreed views would replace most of it.
+    """
+
+    def __init__(self, owner: CopyOwner, first_pause: int, needs_end: bool) -> None:
+        """`needs_end`: a destination may cease to need a copy, and the owner is asked about it."""
+        self._owner = owner
+        self._needs_end = needs_end
         self._first_pause = first_pause
         self._pause = first_pause
-        self._everywhere_up_to = everywhere_up_to
-        self._is_on_its_way = is_on_its_way
-        self._lacks = lacks
-        self._hand_over = hand_over
         self._shelves: dict[NodeId, dict[GroupId, Shelf]] = {}
         self._kept = 0  # copies on all of them
         self.kept_bytes = 0  # that these take, roughly
-        self._body_bytes = body_bytes
         self._up: dict[NodeId, None] = {}
         self._suspected: dict[NodeId, None] = {}
         self._tending = False
@@ -199,7 +218,7 @@ class SafeKeeping:
             shelf = shelves[group] = Shelf()
         if number <= shelf.everywhere or number in shelf.copies:
             return False
-        weight = KEPT_OVERHEAD + (0 if self._body_bytes is None else self._body_bytes(message))
+        weight = KEPT_OVERHEAD + self._owner.body_bytes(message)
         shelf.copies[number] = Kept(message, others, weight)
         self._kept += 1
         self.kept_bytes += weight
@@ -390,9 +409,9 @@ class SafeKeeping:
         counts: Counts = {}
         soon = False
         for group, newest in ask.newest.items():
-            counts[group] = count = self._everywhere_up_to(group, newest)
+            counts[group] = count = self._owner.everywhere_up_to(group, newest)
             oldest = ask.oldest.get(group, newest)
-            soon = soon or (count < oldest and self._is_on_its_way(group, oldest))
+            soon = soon or (count < oldest and self._owner.is_on_its_way(group, oldest))
         if not soon and counts != ask.newest:
             self._in_debt_to[sender] = None
         out.send(sender, Everywhere(counts, soon, False))
@@ -412,8 +431,8 @@ class SafeKeeping:
         has: list[Name] = []
         lacks: list[Name] = []
         for name in _names(offer.numbers):
-            is_lacking = self._lacks(offer.origin, name[0], name[1])
-            (lacks if is_lacking else has).append(name)
+            is_missing = self._owner.is_missing(offer.origin, name)
+            (lacks if is_missing else has).append(name)
         if has:
             out.note("safe_keeping.offered_in_vain", sender)
         out.send(sender, Answer(offer.origin, _numbers(has), _numbers(lacks)))
@@ -431,21 +450,21 @@ class SafeKeeping:
         for of, name, message in self.copies():  # of a group as they were kept: causes come first
             if of == origin and name in lacking:
                 out.note("safe_keeping.handed_over", sender)
-                self._hand_over(sender, origin, message, out)
+                self._owner.hand_over(sender, origin, message, out)
         if lacking and not self.is_away(origin):
             # That was the last round, and whether it arrives is to be heard, too.
             self._pause = min(self._pause, MOST_PATIENCE * self._first_pause)
             self.tend(out)
 
     def _drop_what_nobody_needs(self) -> None:
-        if self._needs is None:
+        if not self._needs_end:
             return
         for origin, group, shelf in self._filled():
             if not self.is_away(origin) and not shelf.stays():
                 continue
             for number, copy in list(shelf.copies.items()):
                 for node in list(copy.may_lack):
-                    if not self._needs(node, copy.message):
+                    if not self._owner.is_needed(node, copy.message):
                         del copy.may_lack[node]
                 if not copy.may_lack:
                     self._forget(origin, (group, number))
@@ -468,8 +487,7 @@ class SafeKeeping:
         if copy is not None:
             self._kept -= 1
             self.kept_bytes -= copy.weight
-            if self._forgot is not None:
-                self._forgot(origin, name)
+            self._owner.forgot(origin, name)
 
     def _forget_up_to(self, origin: NodeId, group: GroupId, count: int) -> None:
         """Copies come almost in the order of their numbers. One that came too early keeps those
@@ -486,9 +504,8 @@ class SafeKeeping:
         for number in gone:
             self.kept_bytes -= shelf.copies.pop(number).weight
         self._kept -= len(gone)
-        if self._forgot is not None:
-            for number in gone:
-                self._forgot(origin, (group, number))
+        for number in gone:
+            self._owner.forgot(origin, (group, number))
 
 
 def _numbers(names: list[Name]) -> Numbers:

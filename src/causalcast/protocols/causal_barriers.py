@@ -18,34 +18,39 @@ Where we differ from the paper, and why
 - Groups change: `member_lists` tells everybody of joins and leaves by messages that are
   themselves ordered by barriers.
 - All correct destinations of a message get it or none does, whatever dies: unstable messages are
-  kept and handed over (`addressed_multicast`).
+  kept and handed over (`addressed_sending`).
 - A sender's own copy needs no barrier: it delivers at once.
 """
 
 from causalcast.core import (
     CAUSAL_WITHOUT_THE_DEAD,
     GroupId,
+    LinkId,
     Message,
     MessageId,
     Multicast,
     Needs,
     NodeId,
+    Outbox,
     ProtocolSpec,
+    Publication,
     Setup,
     Wire,
     message_id,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts.addressed import addressed_multicast
-from causalcast.parts.addressed.addressed_multicast import AddressedMulticast, Published
-from causalcast.parts.addressed.waiting_room import Lack
+from causalcast.parts.addressed import addressed_sending
+from causalcast.parts.addressed.addressed_messages import Numbered, Published, unwrapped
+from causalcast.parts.addressed.addressed_sending import AddressedSending
+from causalcast.parts.addressed.member_lists import Joined, Left, MemberLists, Welcome
+from causalcast.parts.addressed.reliable_links import Sent, Taken
+from causalcast.parts.addressed.waiting_room import Entry, WaitingRoom
 from causalcast.parts.safe_keeping import Name
 
-EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
 Barrier = dict[NodeId, int]  # sender -> number of the last message that must come before
 
 
-class Barred(Message):
+class Barred(Numbered):
     """The sender's `number`-th message: deliver it when everything the barrier for you names was.
 
     `to` are all its destinations, `barriers` those of its sender, before it was sent.
@@ -62,10 +67,9 @@ class Barred(Message):
     def __init__(
         self, number: int, to: list[NodeId], barriers: dict[NodeId, Barrier], content: Message
     ) -> None:
-        self.number = number
+        super().__init__(number, content)
         self.to = to
         self.barriers = barriers
-        self.content = content
 
 
 class Standing(Message):
@@ -92,62 +96,138 @@ class Standing(Message):
         self.barriers = barriers
 
 
-class CausalBarriers(AddressedMulticast):
+class CausalBarriers(Multicast):
     """Barriers for everybody, and messages that wait behind the one for this node."""
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+        self.me = setup.me
+        self.everybody = setup.topology.everybody()
         self.sent = 0
         self.delivered: Barrier = {}
         self.unpublished: Barrier = {}  # per sender: delivered messages that were joins and leaves
         self.barriers: dict[NodeId, Barrier] = {}
+        self.waiting = WaitingRoom()
+        self.lists = MemberLists(setup.me, setup.groups, self.everybody)
+        self.sending = AddressedSending(setup, self.lists, self._has, who_left_needs=True)
 
-    def wrap(self, group: GroupId | None, to: list[NodeId], content: Message) -> Message:
+    # Sending
+
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Sending a message: it carries all barriers, and becomes the barrier of its destinations.
+        group = publication.group
+        joined, left = self.lists.joined(group), self.lists.left(group)
+        published = Published(publication, list(joined), list(joined.values()), left)
+        self._send(self.lists.of(group), published, out)
+        if self.lists.has(group, self.me):
+            out.deliver(publication)
+
+    def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the paper, whose groups are given: everybody is told, in causal order.
+        self._send(self.everybody, self.lists.join(group), out)
+
+    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the paper, whose groups are given: the same.
+        self._send(self.everybody, self.lists.leave(group), out)
+
+    def _send(self, to: list[NodeId], content: Message, out: Outbox) -> None:
         barriers = {node: dict(barrier) for node, barrier in self.barriers.items() if barrier}
-        return Barred(self.sent + 1, to, barriers, content)
+        message = Barred(self.sent + 1, to, barriers, content)
+        self._count_sent(message)
+        self.sending.send(to, message, out)
 
-    def content_of(self, message: Message) -> Message | None:
-        return message.content if isinstance(message, Barred) else None
-
-    def name_of(self, message: Message) -> Name:
-        assert isinstance(message, Barred)
-        # The number is name enough. With the group, who stays away from one holds up one alone.
-        content = message.content
-        group = content.publication.group if isinstance(content, Published) else EVERYBODY
-        return group, message.number
-
-    def is_old(self, sender: NodeId, name: Name) -> bool:
-        return self.delivered.get(sender, 0) >= name[1]
-
-    def is_for_me(self, sender: NodeId, message: Message) -> bool:
-        assert isinstance(message, Barred)
-        return self.me in message.to
-
-    def _behind(self, message: Message) -> Barrier:
-        """What the barrier for this node names and was not delivered."""
-        assert isinstance(message, Barred)
-        return {
-            before: number
-            for before, number in message.barriers.get(self.me, {}).items()
-            if self.delivered.get(before, 0) < number
-        }
-
-    def lack(self, sender: NodeId, message: Message) -> Lack | None:
-        return next(((0, before) for before in self._behind(message)), None)
-
-    def missing(self, sender: NodeId, message: Message) -> list[MessageId]:
-        return [self._id_of(before, number) for before, number in self._behind(message).items()]
-
-    def count_sent(self, message: Message) -> None:
-        assert isinstance(message, Barred)
+    def _count_sent(self, message: Barred) -> None:
         self.sent = message.number
         self.delivered[self.me] = message.number
         for node in message.to:
             if node != self.me:
                 self.barriers[node] = {self.me: message.number}
 
-    def count(self, sender: NodeId, message: Message) -> Lack:
-        assert isinstance(message, Barred)
+    # Receiving
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Receiving a message: it waits behind the barrier for this node.
+        if self.sending.on_message(sender, message, out):
+            return
+        for taken in self.sending.arrived(sender, message, out):
+            arrived = self._take(sender, taken, out)
+            self._deliver_ready(arrived, out)
+            if arrived is not None:
+                self._tell_if_held(arrived, out)
+        self.sending.tend(out)
+
+    def _take(self, sender: NodeId, taken: Message, out: Outbox | None) -> Entry | None:
+        """Look at what arrived; if it may have to wait, it comes back. Without `out` it was taken
+        before a restart."""
+        origin, message = unwrapped(sender, taken)
+        if isinstance(message, Barred):
+            if origin in self.sending.links.peers:  # what was published here is kept here
+                return self._on_barred(sender, taken, origin, message, out)
+        elif isinstance(taken, Welcome):
+            self.lists.on_welcome(sender, taken)
+        elif out is not None:
+            out.note("addressed_multicast.stray", sender)
+        return None
+
+    def _on_barred(
+        self, sender: NodeId, taken: Message, origin: NodeId, message: Barred, out: Outbox | None
+    ) -> Entry | None:
+        # Receiving a message. Not in the paper: others may bring it, and it may be kept for them.
+        if self.me not in message.to:
+            self.sending.keep(sender, taken, out)
+            return None
+        if self._has(origin, message.name()):
+            if out is not None:
+                out.note("addressed_multicast.had_already", sender)
+            return None
+        self.waiting.enter(origin, message)
+        return origin, message
+
+    def _has(self, origin: NodeId, name: Name) -> bool:
+        return self.delivered.get(origin, 0) >= name[1] or self.waiting.has(origin, name)
+
+    # Delivering
+
+    def _deliver_ready(self, arrived: Entry | None, out: Outbox) -> None:
+        """Deliver whatever waits behind no barrier any more, and welcome who joined."""
+        for sender, message in self._ready():
+            content = message.content
+            if isinstance(content, Published):
+                if self.lists.is_meant(content.publication.group, content):
+                    if arrived is None or message is not arrived[1]:
+                        out.release(content.publication.id)
+                    out.deliver(content.publication)
+            elif isinstance(content, Joined):
+                self.sending.tell([sender], Welcome(content.group, content.time, 0), out)
+
+    def _ready(self) -> list[Entry]:
+        """Count whatever waits behind no barrier any more, causes before effects."""
+        ready: list[Entry] = []
+        while True:
+            entry = self.waiting.next()
+            if entry is None:
+                return ready
+            sender, message = entry
+            assert isinstance(message, Barred)
+            missing = self._missing(message)
+            if missing:
+                self.waiting.wait((0, next(iter(missing))), entry)
+            else:
+                self._count(sender, message)
+                self.sending.counted(sender, message)
+                self.waiting.wake((0, sender))
+                ready.append(entry)
+
+    def _missing(self, message: Barred) -> Barrier:
+        """What the barrier for this node names and was not delivered."""
+        return {
+            before: number
+            for before, number in message.barriers.get(self.me, {}).items()
+            if self.delivered.get(before, 0) < number
+        }
+
+    def _count(self, sender: NodeId, message: Barred) -> None:
+        """It is delivered: it stands for what its barriers named, for those it was sent to; for
+        all others its barriers are added."""
         self.delivered[sender] = message.number
         if not isinstance(message.content, Published):
             self.unpublished[sender] = self.unpublished.get(sender, 0) + 1
@@ -163,29 +243,100 @@ class CausalBarriers(AddressedMulticast):
                 barrier = self.barriers.setdefault(node, {})
                 for who, number in named.items():
                     barrier[who] = max(number, barrier.get(who, 0))
-        return 0, sender
 
-    def restore(self, record: Message) -> None:
-        if isinstance(record, Standing):
-            self.sent = record.sent
-            self.delivered = dict(record.delivered)
-            self.unpublished = dict(record.unpublished)
-            self.barriers = {node: dict(barrier) for node, barrier in record.barriers.items()}
-        else:
-            super().restore(record)
-
-    def snapshot(self) -> list[Message]:
-        barriers = {node: dict(barrier) for node, barrier in self.barriers.items()}
-        delivered, unpublished = dict(self.delivered), dict(self.unpublished)
-        return [Standing(self.sent, delivered, unpublished, barriers), *self.shared_snapshot()]
-
-    def state_size(self) -> int:
-        return sum(len(barrier) for barrier in self.barriers.values()) + super().state_size()
+    def _ids_of_missing(self, message: Barred) -> list[MessageId]:
+        return [self._id_of(before, number) for before, number in self._missing(message).items()]
 
     def _id_of(self, sender: NodeId, number: int) -> MessageId:
         """The publication with this number, if no join or leave that is still missing counts."""
         published = number - self.unpublished.get(sender, 0)
         return message_id(sender, published) if published > 0 else NO_MESSAGE
+
+    def _tell_if_held(self, arrived: Entry, out: Outbox) -> None:
+        sender, message = arrived
+        content = message.content
+        if isinstance(content, Published) and self.waiting.has(sender, message.name()):
+            assert isinstance(message, Barred)
+            cause = self._ids_of_missing(message)[0]
+            reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""
+            out.hold(content.publication.id, cause, reason)
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        entry = self.waiting.with_publication(message)
+        if entry is None:
+            return []
+        assert isinstance(entry[1], Barred)
+        return [cause for cause in self._ids_of_missing(entry[1]) if cause != NO_MESSAGE]
+
+    # Time and neighbours
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable.
+        self.sending.on_timer(name, subject, out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable.
+        self.sending.on_neighbour_up(peer, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable.
+        self.sending.on_neighbour_down(peer, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper, in which nobody dies.
+        self.sending.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper, in which nobody dies.
+        self.sending.on_trust(peer, out)
+
+    # After a restart. Deliveries and welcomes stand in the same entries as what led to them, so
+    # nothing is said again.
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the paper, in which nobody dies.
+        for record in records:
+            self._restore(record)
+
+    def _restore(self, record: Message) -> None:
+        self.lists.restore(record)
+        self.sending.restore(record)
+        self.waiting.restore(record)
+        if isinstance(record, Standing):
+            self.sent = record.sent
+            self.delivered = dict(record.delivered)
+            self.unpublished = dict(record.unpublished)
+            self.barriers = {node: dict(barrier) for node, barrier in record.barriers.items()}
+        elif isinstance(record, Sent) and isinstance(record.content, Barred):
+            self._restore_sent(record.content)
+        elif isinstance(record, Taken):
+            self._take(record.sender, record.content, None)
+            self._ready()
+
+    def _restore_sent(self, message: Barred) -> None:
+        content = message.content
+        if isinstance(content, Joined):
+            self.lists.join(content.group)
+        elif isinstance(content, Left):
+            self.lists.leave(content.group)
+        self._count_sent(message)
+
+    def snapshot(self) -> list[Message]:
+        barriers = {node: dict(barrier) for node, barrier in self.barriers.items()}
+        delivered, unpublished = dict(self.delivered), dict(self.unpublished)
+        return [
+            Standing(self.sent, delivered, unpublished, barriers),
+            *self.waiting.snapshot(),
+            *self.lists.snapshot(),
+            *self.sending.snapshot(),
+        ]
+
+    def kept_bytes(self) -> int:
+        return self.sending.kept_bytes()
+
+    def state_size(self) -> int:
+        barriers = sum(len(barrier) for barrier in self.barriers.values())
+        return barriers + self.waiting.size() + self.lists.size() + self.sending.size()
 
 
 def build(setup: Setup) -> CausalBarriers:
@@ -198,20 +349,30 @@ def no_barrier_for_myself(multicast: Multicast) -> bool:
     return multicast.me not in multicast.barriers
 
 
+def nothing_waits(multicast: Multicast) -> bool:
+    assert isinstance(multicast, CausalBarriers)
+    return multicast.waiting.size() == 0
+
+
+def nothing_is_kept(multicast: Multicast) -> bool:
+    assert isinstance(multicast, CausalBarriers)
+    return multicast.sending.kept() == 0
+
+
 SPEC = ProtocolSpec(
     name="causal_barriers",
     summary="Direct dependencies per destination (Prakash, Raynal, Singhal 1997).",
     build=build,
-    messages=[Barred, Standing, *addressed_multicast.MESSAGES],
+    messages=[Barred, Standing, *addressed_sending.MESSAGES],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
-    options=addressed_multicast.OPTIONS,
+    options=addressed_sending.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
-    tolerates=addressed_multicast.tolerates,
+    tolerates=addressed_sending.tolerates,
     invariants=[no_barrier_for_myself],
-    at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
-    rare=addressed_multicast.RARE,
-    events=addressed_multicast.EVENTS,
+    at_rest=[nothing_waits, nothing_is_kept],
+    rare=addressed_sending.RARE,
+    events=addressed_sending.EVENTS,
     cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 "
     "bytes; 3 bytes and one entry per member that joined or left",
     offers=["explain"],

@@ -8,7 +8,8 @@ from causalcast.core.effects import Duplicate, Effect, Hold, Note, Release, Star
 from causalcast.core.ids import GroupId, number_of
 from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.broadcast.reliable_sending import ACKNOWLEDGE, OPTIONS, Have, ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
+from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 
 ME = NodeId(1)
@@ -30,7 +31,7 @@ def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> Sta
 
     around = Surroundings(ME, graph, groups)
     setup = Setup(ME, "seed", options, groups, around, no_inner)  # type: ignore[arg-type]
-    multicast = VectorClockBroadcast(ME, ReliableSending(setup, id_of))
+    multicast = VectorClockBroadcast(ME, ReliableSending(setup, id_of, size_of=size_of))
     out.keeps_records = False
     for peer in OTHERS:
         multicast.sending.on_neighbour_up(peer, out)
@@ -122,3 +123,13 @@ def test_nothing_is_kept_for_a_dead_origin_where_nobody_wants_it() -> None:
         taker.on_run(OTHERS[0], messages[0], tuple(m.publication for m in messages), out)
         taker.on_message(OTHERS[0], a_run(OTHERS[0], 6, 1, {})[0], out)
         assert (taker.sending.kept() > 0) == hand_over
+
+
+def test_a_run_that_is_kept_weighs_what_its_bodies_weigh() -> None:
+    out = Outbox()
+    taker = receiver(out)
+    publications = tuple(
+        Publication(message_id(OTHERS[0], number), GroupId(0), b"x" * 100) for number in (1, 2, 3)
+    )
+    taker.on_run(OTHERS[0], Stamped(publications[0], {}), publications, out)
+    assert taker.sending.safe.kept_bytes == KEPT_OVERHEAD + 300

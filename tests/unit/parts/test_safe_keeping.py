@@ -11,7 +11,9 @@ from causalcast.parts.safe_keeping import (
     TELL_AT_ONCE,
     Answer,
     Ask,
+    CopyOwner,
     Everywhere,
+    Name,
     Offer,
     SafeKeeping,
 )
@@ -22,26 +24,41 @@ PAUSE = 100
 COPY = Left(GROUP)  # any message will do
 
 
-class Keeper:
+class Keeper(CopyOwner):
     """Keeps the first two copies of `ORIGIN`, which are for `ONE` and `OTHER` too."""
 
     def __init__(self) -> None:
         self.out = Outbox()
         self.handed: list[tuple[NodeId, NodeId, Message]] = []
-        self.lacking: list[int] = []
+        self.missing: list[int] = []
         self.mine: dict[int, bool] = {}  # own copies that are not everywhere: on their way?
-        self.safe = SafeKeeping(
-            PAUSE,
-            lambda _, number: min([number, *(first - 1 for first in self.mine)]),
-            lambda _, number: self.mine[number],
-            lambda _, __, number: number in self.lacking,
-            lambda peer, origin, message, _: self.handed.append((peer, origin, message)),
-        )
+        self.safe = SafeKeeping(self, PAUSE, needs_end=False)
         for peer in (ORIGIN, ONE, OTHER):
             self.safe.on_neighbour_up(peer, self.out)
         for number in (1, 2):
             self.safe.keep(ORIGIN, (GROUP, number), COPY, [ONE, OTHER])
         self.safe.tend(self.out)
+
+    def everywhere_up_to(self, group: GroupId, number: int) -> int:
+        return min([number, *(first - 1 for first in self.mine)])
+
+    def is_on_its_way(self, group: GroupId, number: int) -> bool:
+        return self.mine[number]
+
+    def is_missing(self, origin: NodeId, name: Name) -> bool:
+        return name[1] in self.missing
+
+    def hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
+        self.handed.append((peer, origin, message))
+
+    def is_needed(self, node: NodeId, message: Message) -> bool:
+        return True
+
+    def forgot(self, origin: NodeId, name: Name) -> None:
+        pass
+
+    def body_bytes(self, message: Message) -> int:
+        return 0
 
     def said(self) -> list[tuple[NodeId, str]]:
         """What was sent since the last look."""
@@ -179,7 +196,7 @@ def test_it_answers_for_its_own_copies_and_says_what_it_lacks() -> None:
     keeper.mine = {6: False}
     answer = keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 6}))
     assert answer == [(ONE, repr(Everywhere({GROUP: 5}, False, False)))]
-    keeper.lacking = [9]
+    keeper.missing = [9]
     answer = keeper.hears(ONE, Offer(OTHER, {GROUP: [8, 9]}))
     assert answer == [(ONE, repr(Answer(OTHER, {GROUP: [8]}, {GROUP: [9]})))]
 

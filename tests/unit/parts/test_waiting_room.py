@@ -1,14 +1,16 @@
 """Messages that wait are looked at again only when there is more of what they lack."""
 
-from causalcast.core import Message, NodeId
-from causalcast.parts.addressed.waiting_room import Entry, Lack, WaitingRoom
+from causalcast.core import GroupId, NodeId
+from causalcast.parts.addressed import addressed_messages
+from causalcast.parts.addressed.member_lists import Left
+from causalcast.parts.addressed.waiting_room import Entry, Missing, WaitingRoom
 
 
-class Numbered(Message):
+class Numbered(addressed_messages.Numbered):
     """The sender's `number`-th message: it needs the one before."""
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        super().__init__(number, Left(GroupId(0)))
 
 
 def drain(room: WaitingRoom, done: dict[NodeId, int]) -> tuple[list[int], int]:
@@ -19,13 +21,13 @@ def drain(room: WaitingRoom, done: dict[NodeId, int]) -> tuple[list[int], int]:
         sender, message = entry
         assert isinstance(message, Numbered)
         looks += 1
-        lack: Lack = (0, sender)
+        missing: Missing = (0, sender)
         if message.number > done.get(sender, 0) + 1:
-            room.wait(lack, entry)
+            room.wait(missing, entry)
         else:
             done[sender] = message.number
             passed.append(message.number)
-            room.wake(lack)
+            room.wake(missing)
     return passed, looks
 
 

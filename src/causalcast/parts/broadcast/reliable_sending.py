@@ -35,7 +35,7 @@ from causalcast.core.spec import Misfit, Option, Setup
 from causalcast.parts import safe_keeping
 from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
-from causalcast.parts.safe_keeping import SafeKeeping
+from causalcast.parts.safe_keeping import CopyOwner, Name, SafeKeeping
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
@@ -149,8 +149,9 @@ OPTIONS: Final[list[Option]] = [
 class Run(Message):
     """Messages that came as one and are kept as one, under the last one's number; never sent."""
 
-    def __init__(self, messages: Callable[[], list[Message]]) -> None:
+    def __init__(self, messages: Callable[[], list[Message]], size: int) -> None:
         self.messages = messages
+        self.size = size  # of all of them, as `size_of` would have it
 
 
 @final
@@ -171,8 +172,12 @@ class Neighbour:
 
 
 @final
-class ReliableSending:
-    """Messages that some neighbour may still lack, and what each neighbour has."""
+class ReliableSending(CopyOwner):
+    """Messages that some neighbour may still lack, and what each neighbour has.
+
+    A long class: sending, acknowledging, catching up and forgetting all look at the same two
+    things, what is kept and what each neighbour has, and each is a few lines.
+    """
 
     def __init__(
         self,
@@ -202,14 +207,7 @@ class ReliableSending:
         self._id_of = id_of
         self._for_link = for_link
         self._size_of = size_of
-        self.safe = SafeKeeping(
-            self.repeat_after,
-            self._everywhere_up_to,
-            self._is_on_its_way,
-            self._lacks,
-            self._hand_over,
-            body_bytes=size_of,
-        )
+        self.safe = SafeKeeping(self, self.repeat_after, needs_end=False)
         # A busy link is acknowledged before the window is full, however late the timer is.
         self._acknowledge_at = max(self.window // 4, LEAST_EARLY)
 
@@ -255,11 +253,13 @@ class ReliableSending:
         first: MessageId,
         last: MessageId,
         messages: Callable[[], list[Message]],
+        size: int,
         sender: NodeId,
         out: Outbox,
     ) -> bool:
         """Take in all messages from `first` to `last` at once, if they are the next of another
-        origin and need not be persisted or passed on here; else nothing happens, and False."""
+        origin and need not be persisted or passed on here; else nothing happens, and False. `size`
+        is that of all `messages`, which are made only if somebody needs them."""
         neighbour = self.neighbours.get(sender)
         origin = origin_of(first)
         if neighbour is None or not self.direct or out.keeps_records or origin == self.me:
@@ -276,7 +276,7 @@ class ReliableSending:
         neighbour.to_acknowledge[last] = None
         neighbour.unacknowledged += number - number_of(first) + 1
         if self._hands_over:
-            self._keep_safe(last, Run(messages))
+            self._keep_safe(last, Run(messages, size))
             self.safe.tend(out)
         if neighbour.unacknowledged >= self._acknowledge_at:
             out.cancel_timer(ACKNOWLEDGE, sender)
@@ -483,7 +483,7 @@ class ReliableSending:
         return 0 if message is None or self._size_of is None else OVERHEAD + self._size_of(message)
 
     def _weight(self, message: Message) -> int:
-        return KEPT_OVERHEAD + (0 if self._size_of is None else self._size_of(message))
+        return KEPT_OVERHEAD + self.body_bytes(message)
 
     def _send(self, peer: NodeId, message: Message, out: Outbox) -> None:
         if self._for_link is None:
@@ -550,19 +550,30 @@ class ReliableSending:
             return number_of(first) - 1
         return self.seen.counts.get(self.me, 0)
 
-    def _everywhere_up_to(self, group: GroupId, number: int) -> int:
+    def everywhere_up_to(self, group: GroupId, number: int) -> int:
         return min(number, self._everywhere())
 
-    def _is_on_its_way(self, group: GroupId, number: int) -> bool:
+    def is_on_its_way(self, group: GroupId, number: int) -> bool:
         identity = message_id(self.me, number)
         neighbours = self.neighbours.values()
         return any(one.up and not one.has.has(identity) for one in neighbours)
 
-    def _lacks(self, origin: NodeId, group: GroupId, number: int) -> bool:
-        # Whether anything up to here is lacking: what came as one is offered by its last number.
-        return number > self.seen.counts.get(origin, 0)
+    def is_missing(self, origin: NodeId, name: Name) -> bool:
+        # Whether anything up to here is missing: what came as one is offered by its last number.
+        return name[1] > self.seen.counts.get(origin, 0)
 
-    def _hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
+    def is_needed(self, node: NodeId, message: Message) -> bool:
+        return True  # there are no groups here that one could leave
+
+    def forgot(self, origin: NodeId, name: Name) -> None:
+        pass  # nothing else is known of it
+
+    def body_bytes(self, message: Message) -> int:
+        if isinstance(message, Run):
+            return message.size
+        return 0 if self._size_of is None else self._size_of(message)
+
+    def hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
         for one in _all_of(message):
             self._send(peer, one, out)
 

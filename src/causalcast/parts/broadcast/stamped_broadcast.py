@@ -115,6 +115,7 @@ class StampedBroadcast(Multicast):
     ) -> None:
         """If they are what is next in every respect, counts say all there is to say of them."""
         start, end = publications[0].id, publications[-1].id
+        size = sum(len(publication.body) for publication in publications)
 
         def one_by_one() -> list[Message]:
             return [first.around(publication) for publication in publications]
@@ -122,7 +123,7 @@ class StampedBroadcast(Multicast):
         if (
             isinstance(first, Stamped)
             and self.delivery.is_next(start, first.needs)
-            and self.sending.accepts_run(start, end, one_by_one, sender, out)
+            and self.sending.accepts_run(start, end, one_by_one, size, sender, out)
         ):
             self.delivery.delivered[origin_of(end)] = number_of(end)
             for publication in publications:

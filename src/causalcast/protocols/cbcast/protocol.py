@@ -20,8 +20,8 @@ Where we differ from the paper, and why
   them as done; the next timestamp to a group that somebody joined is whole.
 - The paper makes a multicast all or nothing by a flush when the group changes, and lets a sender
   that changes groups wait until its messages are stable. Here nobody waits: unstable messages are
-  kept and handed over (`addressed_multicast`). If a node dies before its welcome, others
-  vouch for it. Who left a group waits for what the others sent before they knew, or for their word
+  kept and handed over (`addressed_sending`). If a node dies before its welcome, others vouch for it
+  (`vouching`). Who left a group waits for what the others sent before they knew, or for their word
   that nobody can lack it (`farewells`).
 - Members are not agreed on, as the paper's views are. So a join while links are slow or a live node
   is suspected can cost the new member messages, and with them agreement and causal order there;
@@ -33,6 +33,7 @@ Where we differ from the paper, and why
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from causalcast.core import (
     CAUSAL_WITHOUT_THE_DEAD,
@@ -40,52 +41,31 @@ from causalcast.core import (
     LinkId,
     Message,
     MessageId,
+    Multicast,
     Needs,
     NodeId,
     Outbox,
     ProtocolSpec,
+    Publication,
     Setup,
     Wire,
     message_id,
     number_of,
 )
 from causalcast.core.ids import NO_MESSAGE
-from causalcast.parts.addressed import addressed_multicast
-from causalcast.parts.addressed.addressed_multicast import AddressedMulticast, Published
-from causalcast.parts.addressed.member_lists import NOT_ADDRESSED, Joined, Welcome
-from causalcast.parts.addressed.waiting_room import Lack
+from causalcast.parts.addressed import addressed_sending
+from causalcast.parts.addressed.addressed_messages import EVERYBODY, Published, unwrapped
+from causalcast.parts.addressed.addressed_sending import AddressedSending
+from causalcast.parts.addressed.member_lists import Joined, Left, MemberLists, Welcome
+from causalcast.parts.addressed.reliable_links import Sent, Taken
+from causalcast.parts.addressed.waiting_room import Entry, WaitingRoom
 from causalcast.parts.safe_keeping import Name
-from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.cbcast import farewells
 from causalcast.protocols.cbcast.farewells import Farewell, Farewells, Unheard
+from causalcast.protocols.cbcast.timestamped import Clocks, Timestamped
+from causalcast.protocols.cbcast.vouching import ASK, Unwelcomed, Vouched, Vouching
 
-Clocks = dict[GroupId, VectorClock]
-EVERYBODY = GroupId((1 << 31) - 1)  # no group of an application: all nodes, for joins and leaves
-LEFT = "cbcast.left"
-ASK = "cbcast.ask"
-MOST_PATIENCE = 64  # times the first pause; then nothing is asked until something changes
-
-
-class Timestamped(Message):
-    """Deliver it when you have what is named of your groups; it is itself the last of its slot."""
-
-    wire = Wire(
-        "cbcast.timestamped",
-        group=GroupId,
-        number=int,
-        before=int,
-        clocks=dict[GroupId, dict[NodeId, int]],
-        content=Message,
-    )
-
-    def __init__(
-        self, group: GroupId, number: int, before: int, clocks: Clocks, content: Message
-    ) -> None:
-        self.group = group
-        self.number = number  # of the publication; joins and leaves have numbers of their own
-        self.before = before  # the number of its sender's last one to this group
-        self.clocks = clocks
-        self.content = content
+LEFT: Final = "cbcast.left"
 
 
 class Tables(Message):
@@ -111,57 +91,66 @@ class Freed(Message):
         self.waiting = waiting
 
 
-class Unwelcomed(Message):
-    """The sender's `time`-th membership of a group was not welcomed by these, who seem to be away.
+class Cbcast(Multicast):
+    """Counts per group, and messages that wait for what they name.
 
-    The sender assumes that their publications to the group up to these counts were not addressed to
-    it. Reply if you know a higher count.
+    A long class, for every input of a node has its handler here. Half of them are about members
+    that come, go or die, and would not be needed if members were agreed on.
     """
 
-    wire = Wire("cbcast.unwelcomed", group=GroupId, time=int, counts=dict[NodeId, int])
-
-    def __init__(self, group: GroupId, time: int, counts: VectorClock) -> None:
-        self.group = group
-        self.time = time
-        self.counts = counts
-
-
-class Vouched(Message):
-    """Up to these counts no publication to the group was meant for your `time`-th membership."""
-
-    wire = Wire("cbcast.vouched", group=GroupId, time=int, counts=dict[NodeId, int])
-
-    def __init__(self, group: GroupId, time: int, counts: VectorClock) -> None:
-        self.group = group
-        self.time = time
-        self.counts = counts
-
-
-class Cbcast(AddressedMulticast):
-    """Counts per group, and messages that wait for what they name."""
-
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+        self.me = setup.me
+        self.everybody = setup.topology.everybody()
         self.past: Clocks = {}  # all that a publication of this node follows, of all groups
         self.done: Clocks = {}  # delivered here, or never meant for this node; of its own groups
         self.told: dict[GroupId, Clocks] = {}  # per group: the past that its members were told
+        self.waiting = WaitingRoom()
+        self.lists = MemberLists(setup.me, setup.groups, self.everybody)
+        self.sending = AddressedSending(setup, self.lists, self._has, who_left_needs=False)
         self.farewells = Farewells()
-        self._first_pause = setup.number("repeat_after")
-        self._pause = self._first_pause
-        self._asking = False
+        first_pause = setup.number("repeat_after")
+        self.vouching = Vouching(
+            first_pause, self.me, self.lists, self.waiting, self.farewells, self.sending
+        )
 
     # Sending
 
-    def wrap(self, group: GroupId | None, to: list[NodeId], content: Message) -> Message:
-        where = EVERYBODY if group is None else group
-        before = self.past.get(where, {}).get(self.me, 0)
-        number = before + 1
-        if isinstance(content, Published):
-            number = number_of(content.publication.id)
-        return Timestamped(where, number, before, self._changed_for(where), content)
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Section 5.1, step 1: timestamp it, with the counts of all groups (section 6.1).
+        group, number = publication.group, number_of(publication.id)
+        joined, left = self.lists.joined(group), self.lists.left(group)
+        published = Published(publication, list(joined), list(joined.values()), left)
+        self._send(group, number, self.lists.of(group), published, out)
+        if self.lists.has(group, self.me):
+            out.deliver(publication)
+
+    def on_join_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the paper, which flushes: everybody is told, in causal order (`member_lists`).
+        self._begin_membership(group)
+        self._send_to_everybody(self.lists.join(group), out)
+
+    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
+        # Not in the paper, which flushes: the same.
+        self._end_membership(group)
+        self._send_to_everybody(self.lists.leave(group), out)
+        # What waited for a publication to the group need not wait any more, but must not be
+        # delivered as long as this node counts as a member: that is to the end of this step.
+        out.start_timer(LEFT, 0)
+
+    def _send_to_everybody(self, content: Message, out: Outbox) -> None:
+        number = self._published_to(EVERYBODY) + 1
+        self._send(EVERYBODY, number, self.everybody, content, out)
+
+    def _send(
+        self, group: GroupId, number: int, to: list[NodeId], content: Message, out: Outbox
+    ) -> None:
+        before = self._published_to(group)
+        message = Timestamped(group, number, before, self._changed_for(group), content)
+        self._count_sent(message)
+        self.sending.send(to, message, out)
 
     def _changed_for(self, group: GroupId) -> Clocks:
-        """The counts that the members of a group have not been told by this node.
+        """The counts that the members of a group have not been told by this node (section 5.4).
 
         A join or leave follows earlier joins and leaves only: two new members that waited for each
         other's publications would never welcome each other.
@@ -179,67 +168,131 @@ class Cbcast(AddressedMulticast):
                 changed[other] = news
         return changed
 
-    def count_sent(self, message: Message) -> None:
-        assert isinstance(message, Timestamped)
+    def _count_sent(self, message: Timestamped) -> None:
         group = message.group
         self.past.setdefault(group, {})[self.me] = message.number
         self.done.setdefault(group, {})[self.me] = message.number
         self.told[group] = _copy(self.past)
 
-    def published_to(self, group: GroupId) -> int:
+    def _published_to(self, group: GroupId) -> int:
+        """The number of this node's last message to a group."""
         return self.past.get(group, {}).get(self.me, 0)
 
-    # Delivering
+    # Receiving
 
-    def content_of(self, message: Message) -> Message | None:
-        return message.content if isinstance(message, Timestamped) else None
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Section 5.1, step 2: what names something that is missing waits.
+        held = self.waiting.size()
+        if not self.sending.on_message(sender, message, out):
+            for taken in self.sending.arrived(sender, message, out):
+                arrived = self._take(sender, taken, out)
+                self._deliver_ready(arrived, out)
+                if arrived is not None:
+                    self._tell_if_held(arrived, out)
+            self.sending.tend(out)
+        if self.waiting.size() != held:
+            self.vouching.begin_again(self.done, out)
+        else:
+            self.vouching.ask_soon(self.done, out)
 
-    def name_of(self, message: Message) -> Name:
-        assert isinstance(message, Timestamped)
-        return message.group, message.number
+    def _take(self, sender: NodeId, taken: Message, out: Outbox | None) -> Entry | None:
+        """Look at what arrived; if it may have to wait, it comes back.
 
-    def is_old(self, sender: NodeId, name: Name) -> bool:
+        Without `out` it was taken, and answered, before a restart.
+        """
+        origin, message = unwrapped(sender, taken)
+        if isinstance(message, Timestamped):
+            return self._on_timestamped(sender, taken, origin, message, out)
+        if isinstance(taken, Welcome):
+            self._on_welcome(sender, taken)
+        elif isinstance(taken, Farewell):
+            self._on_farewell(sender, taken)
+        elif isinstance(taken, Vouched):
+            self._on_vouched(taken)
+        elif isinstance(taken, Unwelcomed):
+            self._on_unwelcomed(sender, taken, out)
+        elif isinstance(taken, Unheard):
+            self._on_unheard(sender, taken, out)
+        elif out is not None:
+            out.note("addressed_multicast.stray", sender)
+        return None
+
+    def _on_timestamped(
+        self,
+        sender: NodeId,
+        taken: Message,
+        origin: NodeId,
+        message: Timestamped,
+        out: Outbox | None,
+    ) -> Entry | None:
+        # Section 5.1, step 2; that others bring it, or that it is kept for them, is section 5.5.
+        if origin not in self.sending.links.peers:
+            return None  # what was published here needs no keeping by others
+        content = message.content
+        if isinstance(content, Published) and not self._is_meant(content):
+            self.sending.keep(sender, taken, out)
+            self._count_for_farewells(origin, message)
+            return None
+        if self._has(origin, message.name()):
+            if out is not None:
+                out.note("addressed_multicast.had_already", sender)
+            return None
+        self._take_for_welcome(origin, message)
+        self.waiting.enter(origin, message)
+        return origin, message
+
+    def _is_meant(self, published: Published) -> bool:
+        return self.lists.is_meant(published.publication.group, published)
+
+    def _has(self, origin: NodeId, name: Name) -> bool:
+        return self._is_old(origin, name) or self.waiting.has(origin, name)
+
+    def _is_old(self, origin: NodeId, name: Name) -> bool:
+        """Whether a message for this node was counted, or is of a group it is not in."""
         group = name[0]
         if group != EVERYBODY and not self.lists.has(group, self.me):
             return True
-        return self.done.get(group, {}).get(sender, 0) >= name[1]
+        return self.done.get(group, {}).get(origin, 0) >= name[1]
 
-    def needs(self, node: NodeId, message: Message) -> bool:
-        """Who left, or left and joined again, does not wait for what was sent to it before."""
-        assert isinstance(message, Timestamped)
-        group = message.group
-        if group == EVERYBODY:
-            return True
-        return self._is_addressed(message, group, node, self.lists.time_of(group, node))
+    # Delivering
 
-    def is_for_me(self, sender: NodeId, message: Message) -> bool:
-        assert isinstance(message, Timestamped)
-        content = message.content
-        return not isinstance(content, Published) or self.is_meant(content)
+    def _deliver_ready(self, arrived: Entry | None, out: Outbox) -> None:
+        """Deliver whatever waits for nothing any more, and answer who joined or left."""
+        for sender, message in self._ready():
+            content = message.content
+            if isinstance(content, Published):
+                if self._is_meant(content):
+                    if arrived is None or message is not arrived[1]:
+                        out.release(content.publication.id)
+                    out.deliver(content.publication)
+            elif isinstance(content, Joined):
+                published = self._published_to(content.group)
+                self.sending.tell([sender], Welcome(content.group, content.time, published), out)
+            elif isinstance(content, Left):
+                self._say_farewell(sender, content.group, message.number, out)
 
-    def takes(self, sender: NodeId, message: Message) -> None:
-        """If its sender died before its welcome, the first one that is meant for us says it all.
+    def _ready(self) -> list[Entry]:
+        """Count whatever waits for nothing any more, causes before effects (5.1, step 3)."""
+        ready: list[Entry] = []
+        while True:
+            entry = self.waiting.next()
+            if entry is None:
+                return ready
+            sender, message = entry
+            assert isinstance(message, Timestamped)
+            missing = next(self._missing(sender, message), None)
+            if missing is None:
+                self._count(sender, message)
+                self.sending.counted(sender, message)
+                self.waiting.wake((message.group, sender))
+                ready.append(entry)
+            else:
+                self.waiting.wait((missing[0], missing[1]), entry)
 
-        Others would vouch for as much, a question and an answer later.
-        """
-        assert isinstance(message, Timestamped)
-        group = message.group
-        if group != EVERYBODY and not self.lists.is_welcomed(group, sender):
-            self.lists.welcome_by(group, sender)
-            self._not_meant(group, sender, message.before)
-
-    def lack(self, sender: NodeId, message: Message) -> Lack | None:
-        return next(((group, node) for group, node, _ in self._lacks(sender, message)), None)
-
-    def missing(self, sender: NodeId, message: Message) -> list[MessageId]:
-        return [
-            message_id(node, number) if number > 0 else NO_MESSAGE
-            for _, node, number in self._lacks(sender, message)
-        ]
-
-    def _lacks(self, sender: NodeId, message: Message) -> Iterator[tuple[GroupId, NodeId, int]]:
+    def _missing(
+        self, sender: NodeId, message: Timestamped
+    ) -> Iterator[tuple[GroupId, NodeId, int]]:
         """Group, node and number of what it waits for; no number where it is no publication."""
-        assert isinstance(message, Timestamped)
         if self.done.get(message.group, {}).get(sender, 0) < message.before:
             yield message.group, sender, 0 if message.group == EVERYBODY else message.before
         for group, clock in message.clocks.items():
@@ -255,8 +308,8 @@ class Cbcast(AddressedMulticast):
                 is_known = group != EVERYBODY and self.lists.is_welcomed(group, node)
                 yield group, node, number if is_known else 0
 
-    def count(self, sender: NodeId, message: Message) -> Lack:
-        assert isinstance(message, Timestamped)
+    def _count(self, sender: NodeId, message: Timestamped) -> None:
+        """It is delivered: the past is the greatest of both (section 5.1, step 3)."""
         self.done.setdefault(message.group, {})[sender] = message.number
         self.past.setdefault(message.group, {})[sender] = message.number
         for group, clock in message.clocks.items():
@@ -265,152 +318,40 @@ class Cbcast(AddressedMulticast):
                 past[node] = max(count, past.get(node, 0))
         if isinstance(message.content, Joined):
             self.told.pop(message.content.group, None)  # the new member was told nothing
-        return message.group, sender
 
-    def keeps(self, origin: NodeId, message: Message) -> None:
-        assert isinstance(message, Timestamped)
-        group, number, before = message.group, message.number, message.before
-        if self.farewells.keeps(origin, group, number, before, self.past.get(group, {})):
-            self.waiting.wake((group, origin))
+    def _ids_of_missing(self, sender: NodeId, message: Timestamped) -> list[MessageId]:
+        return [
+            message_id(node, number) if number > 0 else NO_MESSAGE
+            for _, node, number in self._missing(sender, message)
+        ]
+
+    def _tell_if_held(self, arrived: Entry, out: Outbox) -> None:
+        sender, message = arrived
+        content = message.content
+        if isinstance(content, Published) and self.waiting.has(sender, message.name()):
+            assert isinstance(message, Timestamped)
+            cause = self._ids_of_missing(sender, message)[0]
+            reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""
+            out.hold(content.publication.id, cause, reason)
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        entry = self.waiting.with_publication(message)
+        if entry is None:
+            return []
+        assert isinstance(entry[1], Timestamped)
+        causes = self._ids_of_missing(entry[0], entry[1])
+        return [cause for cause in causes if cause != NO_MESSAGE]
 
     # Memberships of this node
 
-    def begin_membership(self, group: GroupId) -> None:
+    def _begin_membership(self, group: GroupId) -> None:
         """Of others nothing is done until they welcome this node; of its own, everything."""
-        self.done[group] = {self.me: self.past.get(group, {}).get(self.me, 0)}
+        self.done[group] = {self.me: self._published_to(group)}
         self.waiting.wake_all()  # what lacked nothing of the group may lack something now
 
-    def welcomed(self, sender: NodeId, welcome: Welcome) -> None:
-        self._not_meant(welcome.group, sender, welcome.published)
-
-    def _not_meant(self, group: GroupId, sender: NodeId, published: int) -> None:
-        """What a node had published so far to a group need not be waited for."""
-        done = self.done.setdefault(group, {})
-        done[sender] = max(published, done.get(sender, 0))
-        self.waiting.wake((group, sender))
-
-    # Welcomes and farewells that will never come
-
-    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        held = self.waiting.size()
-        super().on_message(sender, message, out)
-        if self.waiting.size() != held:
-            self._pause = self._first_pause
-        self._ask_soon(out)
-
-    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
-        super().on_neighbour_down(peer, link, out)
-        self._pause = self._first_pause
-        self._ask_soon(out)
-
-    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
-        super().on_neighbour_up(peer, link, newborn, out)
-        self._pause = self._first_pause
-        self._ask_soon(out)
-
-    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
-        super().on_suspect(peer, out)
-        self._pause = self._first_pause
-        self._ask_soon(out)
-
-    def _unwelcoming(self) -> Clocks:
-        """Per group: nodes that are away, did not welcome this one, and that something waits for;
-        with how many of their publications are known not to be meant for it."""
-        found: Clocks = {}
-        for lack in self.waiting.lacks():
-            group, node = GroupId(lack[0]), NodeId(lack[1])
-            is_member = group != EVERYBODY and self.lists.has(group, self.me)
-            is_late = is_member and not self.lists.is_welcomed(group, node)
-            if is_late and self.safe.is_away(node):
-                found.setdefault(group, {})[node] = self.done.get(group, {}).get(node, 0)
-        return found
-
-    def _unheard(self) -> dict[GroupId, Unheard]:
-        """The leaves that something waits for whose sender is away."""
-        found: dict[GroupId, Unheard] = {}
-        if self.farewells.size() > 0:
-            for sender, message in self.waiting.entries():
-                if self.safe.is_away(sender) and isinstance(message, Timestamped):
-                    for unheard in self.farewells.unheard(sender):
-                        if unheard.group in message.clocks:
-                            found[unheard.group] = unheard
-        return found
-
-    def _ask_soon(self, out: Outbox) -> None:
-        is_patient = self._pause > MOST_PATIENCE * self._first_pause
-        if not self._asking and not is_patient and (self._unwelcoming() or self._unheard()):
-            self._asking = True
-            out.start_timer(ASK, self._pause)
-
-    def _ask(self, out: Outbox) -> None:
-        self._asking = False
-        for group, counts in self._unwelcoming().items():
-            time = self.lists.time_of(group, self.me)
-            self.links.send(self.safe.present(), Unwelcomed(group, time, counts), out)
-        for unheard in self._unheard().values():
-            out.note("cbcast.unheard")
-            self.links.send(self.safe.present(), unheard, out)
-        self._pause *= 2
-        self._ask_soon(out)
-
-    def _vouch(self, member: NodeId, asked: Unwelcomed, out: Outbox) -> None:
-        """Say what is in this node's past and was not meant for a new member.
-
-        Whatever was meant for it and is in the past is kept here, for the member lacks it.
-        """
-        group = asked.group
-        if self.lists.time_of(group, member) != asked.time:
-            return  # its join is not known here yet, or it is an old one
-        counts = {}
-        for node, known in asked.counts.items():
-            not_meant = self.past.get(group, {}).get(node, 0)
-            for origin, _, kept in self.safe.copies():
-                if origin == node and self._is_addressed(kept, group, member, asked.time):
-                    assert isinstance(kept, Timestamped)
-                    not_meant = min(not_meant, kept.before)
-            if not_meant > known:
-                counts[node] = not_meant
-        if counts:
-            out.note("cbcast.vouched", member)
-            self.links.send([member], Vouched(group, asked.time, counts), out)
-
-    def _is_addressed(self, kept: Message, group: GroupId, member: NodeId, time: int) -> bool:
-        """Whether a message to a group is meant for the `time`-th membership of `member`."""
-        assert isinstance(kept, Timestamped)
-        content = kept.content
-        if kept.group != group or not isinstance(content, Published) or time == NOT_ADDRESSED:
-            return False
-        return self.lists.time_addressed(group, content, member) == time
-
-    def on_left(self, member: NodeId, left: Message, group: GroupId, out: Outbox) -> None:
-        self._say_farewell(member, group, self.name_of(left)[1], out)
-
-    def _say_farewell(self, member: NodeId, group: GroupId, number: int, out: Outbox) -> None:
-        self.entrust(member, out)
-        counts = dict(self.past.get(group, {}))
-        self.links.send([member], Farewell(group, number, counts), out)
-
-    def take_other(self, sender: NodeId, taken: Message, out: Outbox | None) -> bool:
-        if isinstance(taken, Farewell):
-            if self.farewells.on_farewell(sender, taken, len(self.everybody) - 1):
-                self.waiting.wake_all()
-        elif isinstance(taken, Vouched):
-            if self.lists.time_of(taken.group, self.me) == taken.time:
-                for node, published in taken.counts.items():
-                    self._not_meant(taken.group, node, published)
-        elif isinstance(taken, Unwelcomed):
-            if out is not None:
-                self._vouch(sender, taken, out)
-        elif isinstance(taken, Unheard):
-            if out is not None and self.done.get(EVERYBODY, {}).get(sender, 0) >= taken.number:
-                self._say_farewell(sender, taken.group, taken.number, out)
-        else:
-            return False
-        return True
-
-    def end_membership(self, group: GroupId) -> None:
-        self.farewells.leave(group, self.published_to(EVERYBODY) + 1)
-        self.leave_waiting_only(
+    def _end_membership(self, group: GroupId) -> None:
+        self.farewells.leave(group, self._published_to(EVERYBODY) + 1)
+        self.waiting.leave_only(
             [
                 entry
                 for entry in self.waiting.entries()
@@ -418,46 +359,144 @@ class Cbcast(AddressedMulticast):
             ]
         )
 
-    def on_leave_group(self, group: GroupId, out: Outbox) -> None:
-        super().on_leave_group(group, out)
-        # What waited for a publication to the group need not wait any more, but must not be
-        # delivered as long as this node counts as a member: that is to the end of this step.
-        out.start_timer(LEFT, 0)
+    def _on_welcome(self, sender: NodeId, welcome: Welcome) -> None:
+        # Not in the paper: a view says it there.
+        if self.lists.on_welcome(sender, welcome):
+            self._not_meant(welcome.group, sender, welcome.published)
+
+    def _take_for_welcome(self, origin: NodeId, message: Timestamped) -> None:
+        """If its origin died before its welcome, the first one that is meant for us says it all.
+
+        Others would vouch for as much, a question and an answer later.
+        """
+        group = message.group
+        if group != EVERYBODY and not self.lists.is_welcomed(group, origin):
+            self.lists.welcome_by(group, origin)
+            self._not_meant(group, origin, message.before)
+
+    def _not_meant(self, group: GroupId, sender: NodeId, published: int) -> None:
+        """What a node had published so far to a group need not be waited for."""
+        done = self.done.setdefault(group, {})
+        done[sender] = max(published, done.get(sender, 0))
+        self.waiting.wake((group, sender))
+
+    def _on_vouched(self, vouched: Vouched) -> None:
+        # Not in the paper: see `vouching`.
+        if self.lists.time_of(vouched.group, self.me) == vouched.time:
+            for node, published in vouched.counts.items():
+                self._not_meant(vouched.group, node, published)
+
+    def _on_unwelcomed(self, member: NodeId, asked: Unwelcomed, out: Outbox | None) -> None:
+        # Not in the paper: see `vouching`.
+        if out is not None:
+            self.vouching.vouch(member, asked, self.past, out)
+
+    # Farewells
+
+    def _say_farewell(self, member: NodeId, group: GroupId, number: int, out: Outbox) -> None:
+        self.sending.entrust(member, out)
+        counts = dict(self.past.get(group, {}))
+        self.sending.tell([member], Farewell(group, number, counts), out)
+
+    def _on_farewell(self, sender: NodeId, farewell: Farewell) -> None:
+        # Not in the paper: see `farewells`.
+        if self.farewells.on_farewell(sender, farewell, len(self.everybody) - 1):
+            self.waiting.wake_all()
+
+    def _on_unheard(self, sender: NodeId, unheard: Unheard, out: Outbox | None) -> None:
+        # Not in the paper: see `farewells`.
+        if out is not None and self.done.get(EVERYBODY, {}).get(sender, 0) >= unheard.number:
+            self._say_farewell(sender, unheard.group, unheard.number, out)
+
+    def _count_for_farewells(self, origin: NodeId, message: Timestamped) -> None:
+        group, number, before = message.group, message.number, message.before
+        if self.farewells.keeps(origin, group, number, before, self.past.get(group, {})):
+            self.waiting.wake((group, origin))
+
+    # Time and neighbours
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable and whose members are agreed on.
         if name == LEFT:
             out.persist(Freed(self.waiting.size()))
-            self.pass_on(out)
-            self.safe.tend(out)
+            self._deliver_ready(None, out)
+            self.sending.safe.tend(out)
         elif name == ASK:
-            self._ask(out)
+            self.vouching.ask(self.done, out)
         else:
-            super().on_timer(name, subject, out)
+            self.sending.on_timer(name, subject, out)
 
-    # After a restart
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable.
+        self.sending.on_neighbour_up(peer, out)
+        self.vouching.begin_again(self.done, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper, whose channels are reliable.
+        self.sending.on_neighbour_down(peer, out)
+        self.vouching.begin_again(self.done, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Section 5.5 lets a suspicion begin a flush; here copies are offered, and others vouch.
+        self.sending.on_suspect(peer, out)
+        self.vouching.begin_again(self.done, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper, in which a suspicion is for good.
+        self.sending.on_trust(peer, out)
+
+    # After a restart. Deliveries and welcomes stand in the same entries as what led to them, so
+    # nothing is said again.
 
     def on_recover(self, records: list[Message], out: Outbox) -> None:
-        super().on_recover(records, out)
+        # Not in the paper, in which who fails comes back as somebody else.
+        for record in records:
+            self._restore(record)
         if self.waiting.size() > 0:
             out.start_timer(LEFT, 0)  # the crash may have come before what a leave had freed
 
-    def restore(self, record: Message) -> None:
+    def _restore(self, record: Message) -> None:
+        self.farewells.restore(record)
+        self.lists.restore(record)
+        self.sending.restore(record)
+        self.waiting.restore(record)
         if isinstance(record, Tables):
             self.past, self.done = _copy(record.past), _copy(record.done)
         elif isinstance(record, Freed):
-            self.pass_ready()
-        else:
-            self.farewells.restore(record)
-            super().restore(record)
+            self._ready()
+        elif isinstance(record, Sent) and isinstance(record.content, Timestamped):
+            self._restore_sent(record.content)
+        elif isinstance(record, Taken):
+            self._take(record.sender, record.content, None)
+            self._ready()
+
+    def _restore_sent(self, message: Timestamped) -> None:
+        content = message.content
+        if isinstance(content, Joined):
+            self._begin_membership(content.group)
+            self.lists.join(content.group)
+        elif isinstance(content, Left):
+            self._end_membership(content.group)
+            self.lists.leave(content.group)
+        self._count_sent(message)
 
     def snapshot(self) -> list[Message]:
-        tables = Tables(_copy(self.past), _copy(self.done))
-        return [tables, *self.farewells.snapshot(), *self.shared_snapshot()]
+        return [
+            Tables(_copy(self.past), _copy(self.done)),
+            *self.farewells.snapshot(),
+            *self.waiting.snapshot(),
+            *self.lists.snapshot(),
+            *self.sending.snapshot(),
+        ]
+
+    def kept_bytes(self) -> int:
+        return self.sending.kept_bytes()
 
     def state_size(self) -> int:
         counts = sum(len(clock) for clock in self.past.values())
         counts += sum(len(clock) for clock in self.done.values())
-        return counts + self.farewells.size() + super().state_size()
+        shared = self.waiting.size() + self.lists.size() + self.sending.size()
+        return counts + self.farewells.size() + shared
 
 
 def _copy(clocks: Clocks) -> Clocks:
@@ -466,6 +505,16 @@ def _copy(clocks: Clocks) -> Clocks:
 
 def build(setup: Setup) -> Cbcast:
     return Cbcast(setup)
+
+
+def nothing_waits(multicast: Multicast) -> bool:
+    assert isinstance(multicast, Cbcast)
+    return multicast.waiting.size() == 0
+
+
+def nothing_is_kept(multicast: Multicast) -> bool:
+    assert isinstance(multicast, Cbcast)
+    return multicast.sending.kept() == 0
 
 
 SPEC = ProtocolSpec(
@@ -479,16 +528,16 @@ SPEC = ProtocolSpec(
         Unwelcomed,
         Vouched,
         *farewells.MESSAGES,
-        *addressed_multicast.MESSAGES,
+        *addressed_sending.MESSAGES,
     ],
     guarantees=CAUSAL_WITHOUT_THE_DEAD,
-    options=addressed_multicast.OPTIONS,
+    options=addressed_sending.OPTIONS,
     needs=Needs(overlay="mesh"),
     restart="resume",
-    tolerates=addressed_multicast.tolerates,
-    at_rest=[addressed_multicast.nothing_waits, addressed_multicast.nothing_is_kept],
-    rare=[*addressed_multicast.RARE, "addressed_multicast.not_meant", "cbcast.vouched"],
-    events=addressed_multicast.EVENTS,
+    tolerates=addressed_sending.tolerates,
+    at_rest=[nothing_waits, nothing_is_kept],
+    rare=[*addressed_sending.RARE, "addressed_multicast.not_meant", "cbcast.vouched"],
+    events=addressed_sending.EVENTS,
     cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes; "
     "3 bytes and one entry per member that joined or left",
     offers=["explain"],

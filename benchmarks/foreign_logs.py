@@ -12,8 +12,7 @@ from pathlib import Path
 
 from causalcast.cli.main import main as causalcast
 from causalcast.judge import Judgement, judge
-from causalcast.pipeline.check.check_run import check_run
-from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
+from causalcast.pipeline.verify import Verdict, verify
 from causalcast.testing import lost_rows
 from causalcast.testing.lost_rows import JsonLine, read_lines
 from causalcast.testing.partial_logs import imported
@@ -54,7 +53,7 @@ def judged(lines: list[JsonLine], folder: Path, whole: bool | None = None) -> Ve
     """The verdict on some lines; whether they are whole is found out unless it is said."""
     run: Run = imported(lines, None, whole)
     write_run(folder, run)
-    return verdict_of(folder, check_run(run))
+    return verify(folder)
 
 
 def clean_log(folder: Path) -> list[JsonLine]:

@@ -1,30 +1,53 @@
 """Reliable causal multicast: no subscriber ever sees an effect before its cause."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from causalcast import version
+from causalcast.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from causalcast.pipeline.any_table import verify
+    from causalcast.pipeline.report_runs import report
+    from causalcast.pipeline.verify import verify
     from causalcast.runtime.node import Node, open  # noqa: A004
     from causalcast.runtime.sync_node import SyncGroup, SyncNode, open_sync
+    from causalcast.simulator.runner import simulate
 
 __version__ = version.VERSION
-__all__ = ["Node", "SyncGroup", "SyncNode", "__version__", "open", "open_sync", "verify"]
+__all__ = [
+    "Node",
+    "SyncGroup",
+    "SyncNode",
+    "__version__",
+    "open",
+    "open_sync",
+    "report",
+    "simulate",
+    "verify",
+]
+
+_MODULES = {
+    "Node": "runtime.node",
+    "open": "runtime.node",
+    "SyncGroup": "runtime.sync_node",
+    "SyncNode": "runtime.sync_node",
+    "open_sync": "runtime.sync_node",
+    "report": "pipeline.report_runs",
+    "simulate": "simulator.runner",
+    "verify": "pipeline.verify",
+}
+_OF_TOOLS = ("matplotlib", "numpy", "pyarrow")
 
 
 def __getattr__(name: str) -> Any:
     """Load things only when somebody asks for them, so that importing the package is cheap."""
-    if name in ("Node", "open"):
-        from causalcast.runtime import node
-
-        return getattr(node, name)
-    if name in ("SyncGroup", "SyncNode", "open_sync"):
-        from causalcast.runtime import sync_node
-
-        return getattr(sync_node, name)
-    if name == "verify":
-        from causalcast.pipeline import any_table
-
-        return any_table.verify
-    raise AttributeError(f"module 'causalcast' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'causalcast' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"causalcast.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in _OF_TOOLS:
+            raise MissingDependency(
+                f"causalcast.{name} needs {error.name}: pip install 'causalcast[tools]'"
+            ) from None
+        raise

@@ -10,7 +10,7 @@ import pytest
 
 from causalcast.cli.commands import COMMANDS
 from causalcast.cli.main import main
-from causalcast.cli.shared.samples import samples
+from causalcast.shipped import samples
 
 HEAVY = ("asyncio", "cryptography", "matplotlib", "msgspec", "numba", "numpy", "pandas", "pyarrow")
 # A plain install, and one with the extra `tools`, as far as imports can tell.

@@ -302,7 +302,8 @@ def test_wrong_usage_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str], good: Path, tmp_path: Path
 ) -> None:
     assert "no such run" in complaint_of(capsys, "verify", tmp_path / "nowhere", "--local")
-    assert "not a run" in complaint_of(capsys, "verify", tmp_path, "--local")
+    (tmp_path / "empty").mkdir()
+    assert "not a run" in complaint_of(capsys, "verify", tmp_path / "empty", "--local")
     said = complaint_of(capsys, "verify", good, "--promise", "speed", "--local")
     assert "unknown property 'speed'" in said
     said = complaint_of(capsys, "verify", good, "--local", "--master", "local[1]")

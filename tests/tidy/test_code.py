@@ -132,3 +132,14 @@ def test_questions_are_answered_and_change_nothing_by_their_name() -> None:
             ):
                 returns = ast.unparse(node.returns) if node.returns else "nothing"
                 assert returns in answers, f"{path}:{node.lineno}: {node.name} -> {returns}"
+
+
+def test_runs_are_judged_through_one_entrance() -> None:
+    """Who wants a verdict calls `pipeline/verify.py`; nobody puts checks together again."""
+    callers = {
+        str(path.relative_to(SOURCE))
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("verdict_of")
+    }
+    assert callers == {"pipeline/verify.py"}

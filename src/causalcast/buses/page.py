@@ -6,10 +6,9 @@ from pathlib import Path
 from causalcast.buses.conditions import CONDITIONS
 from causalcast.buses.registry import SYSTEMS
 from causalcast.buses.trial import Outcome
-from causalcast.pipeline.check.check_run import check_folder
 from causalcast.pipeline.report.space_time import diagram
 from causalcast.pipeline.verdicts.counter_example import sentence, steps_of
-from causalcast.pipeline.verdicts.verdict import verdict_of
+from causalcast.pipeline.verify import verify
 
 
 def order_table(outcomes: Sequence[Outcome]) -> str:
@@ -93,7 +92,7 @@ def order_plot(outcomes: Sequence[Outcome], path: Path) -> None:
 
 def counter_example(run: Path, path: Path) -> str | None:
     """The first counter-example of a run as a diagram; the sentence about it."""
-    verdict = verdict_of(run, check_folder(run))
+    verdict = verify(run)
     wanted = ("reply_order", "causal_order")
     examples = [f for result in verdict.results if result.name in wanted for f in result.examples]
     # Between processes first, then the shortest: that is what people follow.

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from causalcast.buses.conditions import Condition
 from causalcast.buses.system import System, Task
 from causalcast.errors import NodeError
-from causalcast.pipeline.check.check_run import check_folder
-from causalcast.pipeline.verdicts.verdict import verdict_of
+from causalcast.pipeline.verify import verify
 from causalcast.trace.foreign_log import import_records, records_of
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.run_folder import write_run
@@ -126,7 +125,7 @@ def measure(folder: Path, outcome: Outcome) -> None:
     files = LogFiles(files_at(folder / "logs"))
     run = import_records(records_of(files), folder.name, whole=False)
     write_run(folder / "run", run)
-    verdict = verdict_of(folder / "run", check_folder(folder / "run"))
+    verdict = verify(folder / "run")
     found = {result.name: result.violations for result in verdict.results}
     outcome.deliveries = verdict.counts.deliveries
     outcome.fifo, outcome.causal = found["fifo_order"], found["causal_order"]

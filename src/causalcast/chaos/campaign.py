@@ -20,8 +20,8 @@ from causalcast.chaos.chaos_plan import NETWORK_FAULTS, ChaosPlan
 from causalcast.chaos.ledger import hold_against, read_ledger
 from causalcast.chaos.packet_network import PacketNetwork
 from causalcast.errors import ConfigError, NodeError
-from causalcast.pipeline.check.check_run import check_folder
-from causalcast.pipeline.verdicts.verdict import OK, verdict_of
+from causalcast.pipeline.verdicts.verdict import OK
+from causalcast.pipeline.verify import verify
 from causalcast.registry import find_protocol
 from causalcast.runtime.local_cluster import ClusterPlan
 from causalcast.runtime.node_config import CHANGING, NodeConfig
@@ -372,7 +372,7 @@ class _Story:
 
     def _judged(self) -> Round:
         run = gather([self._folder / "nodes"], self._folder / "run")
-        verdict = verdict_of(self._folder / "run", check_folder(self._folder / "run"))
+        verdict = verify(self._folder / "run")
         if verdict.verdict != OK:
             for result in verdict.results:
                 if result.counted and result.status != OK:

@@ -1,19 +1,30 @@
-"""Runs a scenario from beginning to end and leaves a `Run`: workload and faults, then calm."""
+"""`causalcast.simulate`: runs a scenario from beginning to end and returns its trace.
+
+A scenario that lists its steps is a `DirectedRun`; any other is a `ScenarioRun`: a workload with
+faults first, then calm.
+"""
 
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
 
 from causalcast.core.ids import GroupId, NodeId
+from causalcast.errors import ConfigError
+from causalcast.shipped import scenario_file
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.run_result import DETAILED_UP_TO, build_nodes, level_for, run_of
 from causalcast.simulator.scenarios.faults import FaultPlan, random_crashes
+from causalcast.simulator.scenarios.saved_graph import save_graph
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.scenarios.workload import Workload
 from causalcast.simulator.worlds.simulation import Simulation
 from causalcast.trace.recorder import Recorder
-from causalcast.trace.run_folder import Run
+from causalcast.trace.run_folder import Run, write_run
+from causalcast.trace.schema import LEVELS
 from causalcast.wire.codec import Codec
 
 _SLICES = 200  # how often progress is told
@@ -105,6 +116,19 @@ class ScenarioRun:
                 progress(done / max(1, self._end - self._begin))
 
 
+@dataclass
+class SimulatedRun(Run):
+    """A run that was simulated here: its trace, and what the simulation counted."""
+
+    publications: int = 0
+    messages: int = 0
+    """How many messages nodes handled, recorded or not."""
+    simulated_us: int = 0
+    """How long it took in simulated time, in microseconds."""
+    cpu_seconds: float = 0.0
+    """How long the simulation took this process, without building nodes and trace."""
+
+
 def prepare(scenario: Scenario, level: str | None = None) -> ScenarioRun | DirectedRun:
     """A run of the scenario, ready to begin, in the world it asks for."""
     if scenario.directed:
@@ -113,11 +137,61 @@ def prepare(scenario: Scenario, level: str | None = None) -> ScenarioRun | Direc
 
 
 def simulate(
-    scenario: Scenario,
-    level: str | None = None,
+    scenario: Scenario | str | Path,
+    trace: str | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Run:
-    """Run a scenario and return its trace."""
-    running = prepare(scenario, level)
+    *,
+    seed: int | None = None,
+    protocol: str | None = None,
+    options: Mapping[str, object] | None = None,
+    out: str | Path | None = None,
+    save_overlay: str | Path | None = None,
+) -> SimulatedRun:
+    """Run a scenario from beginning to end and return its trace.
+
+    `scenario` is a TOML file, its text (more than one line), or a name that `causalcast scenarios`
+    lists. `seed`, `protocol` and `options` of the protocol take the place of what stands in it.
+    The same scenario and seed give the same trace, byte for byte.
+
+    `trace` says how much is recorded: `deliveries`, `messages` or `full`; by default messages, and
+    above 1,000 nodes deliveries. `progress` hears from time to time how much is done, from 0 to 1.
+    `out` is a new folder to write the run to, `save_overlay` a file for the links that stand when
+    the workload begins.
+    """
+    if trace is not None and trace not in LEVELS:
+        raise ConfigError(f"trace: unknown level {trace!r}, expected one of {', '.join(LEVELS)}")
+    running = prepare(_scenario(scenario, seed, protocol, options), trace)
+    if save_overlay is not None:
+        save_graph(running.simulation, Path(save_overlay))
+    started = process_time()
     running.run(progress)
-    return running.result()
+    seconds = process_time() - started
+    made, world = running.result(), running.simulation
+    run = SimulatedRun(
+        made.header, made.nodes, made.groups, made.members, made.events,
+        world.publications, world.messages_handled, world.now, seconds,
+    )  # fmt: skip
+    if out is not None:
+        write_run(Path(out), run)
+    return run
+
+
+def _scenario(
+    given: Scenario | str | Path,
+    seed: int | None,
+    protocol: str | None,
+    options: Mapping[str, object] | None,
+) -> Scenario:
+    if isinstance(given, Scenario):
+        if (seed, protocol, options) != (None, None, None):
+            raise ConfigError("a Scenario has its seed, protocol and options already")
+        return given
+    settings = {name: _as_text(value) for name, value in (options or {}).items()}
+    if isinstance(given, str) and "\n" in given:
+        return Scenario(given, "scenario", protocol, settings, seed)
+    return Scenario.read(scenario_file(given), protocol, settings, seed)
+
+
+def _as_text(value: object) -> str:
+    """An option as it is written after `--set`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,7 +9,8 @@ from typing import Any
 
 from causalcast.pipeline.logs.places import RemoteFolder, RunAtHand
 from causalcast.pipeline.spark.remote_files import exists, list_files, upload
-from causalcast.pipeline.spark.remote_runs import check_remote_runs, fetch_runs
+from causalcast.pipeline.spark.remote_runs import fetch_runs
+from causalcast.pipeline.verify import verify
 from causalcast.sweep.grid import Point
 from causalcast.sweep.point import FAILED, Outcome, check_made_from, outcome_of, run_point
 from causalcast.trace.run_folder import read_header
@@ -26,11 +27,9 @@ def judge_done(spark: Any, points: Sequence[Point], out: RemoteFolder) -> dict[s
         runs = [there[point.name] for point in done]
         for point, run in zip(done, runs, strict=True):
             check_made_from(point, read_header(run.folder), str(run.place))
-        checked = check_remote_runs(spark, runs)
-        return {
-            point.name: outcome_of(point, run.folder, result)
-            for point, run, result in zip(done, runs, checked, strict=True)
-        }
+        verdicts = verify(runs, spark=spark)
+        pairs = zip(done, verdicts, strict=True)
+        return {point.name: outcome_of(point, verdict) for point, verdict in pairs}
 
 
 @contextmanager

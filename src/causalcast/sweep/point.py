@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from causalcast.errors import CausalcastError, TraceError
-from causalcast.pipeline.check.check_run import Checked, check_run
-from causalcast.pipeline.verdicts.verdict import verdict_of
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.pipeline.verify import Verdict, verify
+from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.sweep.grid import Point
-from causalcast.trace.run_folder import read_header, read_run, write_run
+from causalcast.trace.run_folder import read_header, write_run
 from causalcast.trace.run_header import RunHeader
 
 FAILED = "failed"
@@ -77,20 +76,18 @@ def run_point(point: Point, out: Path, level: str | None) -> Outcome:
 
 
 def _make(point: Point, folder: Path, level: str | None) -> None:
-    running = ScenarioRun(scenario_of(point), level)
-    running.run()
+    run = simulate(scenario_of(point), level)
     if folder.exists():
         shutil.rmtree(folder)  # half of a run, from a task that was lost
-    write_run(folder, running.result())
+    write_run(folder, run)
 
 
 def judged(point: Point, folder: Path) -> Outcome:
     """The outcome of a run that is there."""
-    return outcome_of(point, folder, check_run(read_run(folder)))
+    return outcome_of(point, verify(folder))
 
 
-def outcome_of(point: Point, folder: Path, checked: Checked) -> Outcome:
-    """The outcome of a run that was checked."""
-    verdict = verdict_of(folder, checked)
+def outcome_of(point: Point, verdict: Verdict) -> Outcome:
+    """The outcome of a run that was judged."""
     violated = [result.name for result in verdict.results if result.status == "violated"]
-    return Outcome(point, verdict.verdict, violated, checked.counts.deliveries)
+    return Outcome(point, verdict.verdict, violated, verdict.counts.deliveries)

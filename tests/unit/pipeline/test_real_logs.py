@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import causalcast
 from causalcast.cli.judge import verify
-from causalcast.pipeline.check.check_run import check_run
 from causalcast.pipeline.report import report
 from causalcast.pipeline.report.report_figures import Figures
 from causalcast.pipeline.verdicts.names import Names
-from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
+from causalcast.pipeline.verdicts.verdict import Verdict
 from causalcast.testing import lost_rows
 from causalcast.testing.lost_rows import JsonLine, read_lines
 from causalcast.testing.partial_logs import imported
@@ -24,7 +24,7 @@ SLOW = read_lines(LOGS / "nats-slow-mod-1sub.jsonl.gz")
 def judged(lines: list[JsonLine], folder: Path, whole: bool | None = None) -> Verdict:
     run = imported(lines, None, whole)
     write_run(folder / "run", run)
-    return verdict_of(folder / "run", check_run(run))
+    return causalcast.verify(folder / "run")
 
 
 def found(verdict: Verdict) -> dict[str, int]:
@@ -130,12 +130,11 @@ def test_a_report_is_called_after_the_log_it_is_about(tmp_path: Path) -> None:
     assert "Likely: route p0 → p2 is slower than p0 → p1 → p2" in told
 
 
-def test_what_does_not_count_is_said_not_to(tmp_path: Path) -> None:
+def test_what_does_not_count_is_said_not_to() -> None:
     """Beside `verdict: ok` nothing says only `violated`."""
     lines = read_lines(LOGS / "nats-plain-mod.jsonl.gz")
     run = imported(lines, None)
-    write_run(tmp_path / "run", run)
-    verdict = verdict_of(tmp_path / "run", check_run(run), ["no_creation"])
+    verdict = causalcast.verify(run, promise="no_creation")
     assert verdict.verdict == "ok"
     fifo = next(result for result in verdict.results if result.name == "fifo_order")
     assert fifo.status == "violated"

@@ -4,15 +4,12 @@ from pathlib import Path
 
 import pytest
 
+import causalcast
 from causalcast.cli.main import main
-from causalcast.pipeline.check.check_run import check_folder
 from causalcast.pipeline.report import report, space_time
 from causalcast.pipeline.verdicts.counter_example import Step
 from causalcast.pipeline.verdicts.names import Names
-from causalcast.pipeline.verdicts.verdict import Verdict, verdict_of
-from causalcast.simulator.runner import ScenarioRun
-from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.trace.run_folder import write_run
+from causalcast.pipeline.verdicts.verdict import Verdict
 
 UNORDERED = """
 protocol = "naive_flood"
@@ -33,15 +30,13 @@ interval_ms = 10
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    running = ScenarioRun(Scenario(UNORDERED, "unordered"), "deliveries")
-    running.run()
-    write_run(tmp_path / "run", running.result())
+    causalcast.simulate(UNORDERED, "deliveries", out=tmp_path / "run")
     return tmp_path / "run"
 
 
 @pytest.fixture
 def unordered(folder: Path) -> Verdict:
-    return verdict_of(folder, check_folder(folder))
+    return causalcast.verify(folder)
 
 
 def test_the_verdict_names_what_is_violated(unordered: Verdict) -> None:

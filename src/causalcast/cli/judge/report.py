@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from causalcast.cli.shared.places import (
-    RUN_HELP,
-    is_little,
-    look_at_folders,
-    place,
-    runs_at_hand,
-    verdicts_here,
-    verdicts_on,
-    written_to,
-)
-from causalcast.cli.shared.spark_options import add_spark_options, starting_spark, without_spark
+from causalcast.cli.shared.places import RUN_HELP, place
+from causalcast.cli.shared.spark_options import add_spark_options, where_to_judge
 
 if TYPE_CHECKING:
     from causalcast.pipeline.logs.places import Place
-    from causalcast.pipeline.verdicts.verdict import Verdict
 
 REPORT_EPILOG = """
 example:
@@ -47,7 +37,7 @@ def add_to(subparsers: Any) -> None:
     report.add_argument("--promise", metavar="LIST", help="what the verdict counts, as for verify")
     report.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark_options(report, local=True)
-    report.set_defaults(run=run_report)
+    report.set_defaults(run=run_report, command="report")
 
     metrics = subparsers.add_parser(
         "metrics",
@@ -60,19 +50,19 @@ def add_to(subparsers: Any) -> None:
     )
     metrics.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark_options(metrics, local=True)
-    metrics.set_defaults(run=run_metrics)
+    metrics.set_defaults(run=run_metrics, command="metrics")
 
 
 def run_report(options: argparse.Namespace) -> int:
     """Verify, measure, write the file."""
+    from causalcast.pipeline.logs.places import runs_under
+    from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verdicts.verdict import parse_promise
 
-    promise = parse_promise(options.promise)
-    look_at_folders(options.runs, columns=True)
-    if without_spark(options, "`causalcast report`", [options.out]):
-        found = _report_here(options, promise)
-    else:
-        found = _report_on_spark(options, promise)
+    parse_promise(options.promise)
+    options.runs = runs_under(options.runs)
+    with where_to_judge(options, "checking and measuring", [options.out]) as spark:
+        found = report(options.runs, options.out, spark=spark, promise=options.promise)
     verdicts = [one.verdict for one in found]
     if options.json:
         print(json.dumps({"out": str(options.out), "verdicts": verdicts}))
@@ -81,45 +71,14 @@ def run_report(options: argparse.Namespace) -> int:
     return 0 if all(one.is_fine for one in found) else 1
 
 
-def _report_here(options: argparse.Namespace, promise: list[str] | None) -> "list[Verdict]":
-    from causalcast.pipeline.report.report import write_report
-    from causalcast.pipeline.report.small_run import figures_of, measure, read_small_run
-
-    with Console(stderr=True).status("checking and measuring"):
-        found = verdicts_here(options.runs, promise)
-        runs = [read_small_run(folder) for folder in options.runs]
-        write_report(options.out, found, [measure(r) for r in runs], [figures_of(r) for r in runs])
-    return found
-
-
-def _report_on_spark(options: argparse.Namespace, promise: list[str] | None) -> "list[Verdict]":
-    from causalcast.pipeline.metrics.summary import summary
-    from causalcast.pipeline.report.report import write_report
-    from causalcast.pipeline.report.report_data import figures
-    from causalcast.pipeline.spark.session import make_session
-    from causalcast.pipeline.spark.tables import read_tables
-
-    with starting_spark(options):
-        spark = make_session(options.master, options.remote, is_little(options.runs))
-    with (
-        Console(stderr=True).status("checking and measuring"),
-        runs_at_hand(spark, options.runs) as runs,
-    ):
-        found = verdicts_on(spark, runs, promise)
-        tables = read_tables(spark, runs)
-        measured = summary(tables, len(runs))
-        with written_to(spark, options.out) as path:
-            write_report(path, found, measured, figures(tables, len(runs)))
-    return found
-
-
 def run_metrics(options: argparse.Namespace) -> int:
     """Measure and print."""
-    look_at_folders(options.runs, columns=True)
-    if without_spark(options, "`causalcast metrics`"):
-        measured = _metrics_here(options)
-    else:
-        measured = _metrics_on_spark(options)
+    from causalcast.pipeline.logs.places import runs_under
+    from causalcast.pipeline.report_runs import measure
+
+    options.runs = runs_under(options.runs)
+    with where_to_judge(options, "measuring") as spark:
+        measured = measure(options.runs, by=options.by, spark=spark)
     if options.by is not None:
         _tell_by(options, options.runs, measured)
     elif options.json:
@@ -130,28 +89,6 @@ def run_metrics(options: argparse.Namespace) -> int:
     else:
         _print_metrics(options.runs, measured)
     return 0
-
-
-def _metrics_here(options: argparse.Namespace) -> list[Any]:
-    from causalcast.pipeline.report.small_run import measure, measure_by, read_small_run
-
-    with Console(stderr=True).status("measuring"):
-        runs = map(read_small_run, options.runs)
-        return [measure(run) if options.by is None else measure_by(run, options.by) for run in runs]
-
-
-def _metrics_on_spark(options: argparse.Namespace) -> list[Any]:
-    from causalcast.pipeline.metrics.summary import summary, summary_by
-    from causalcast.pipeline.spark.session import make_session
-    from causalcast.pipeline.spark.tables import read_tables
-
-    with starting_spark(options):
-        spark = make_session(options.master, options.remote, is_little(options.runs))
-    with Console(stderr=True).status("measuring"), runs_at_hand(spark, options.runs) as runs:
-        tables = read_tables(spark, runs)
-        if options.by is not None:
-            return summary_by(tables, len(runs), options.by)
-        return summary(tables, len(runs))
 
 
 def _tell_by(

@@ -9,7 +9,7 @@ from typing import Any
 from causalcast.cli.judge.trace_compact import add_compact
 from causalcast.cli.judge.trace_gather import add_gather
 from causalcast.cli.judge.trace_import import add_import
-from causalcast.cli.shared.places import RUN_HELP, place, whole_run
+from causalcast.cli.shared.places import ONE_RUN_HELP, place
 from causalcast.cli.shared.spark_options import add_spark_options, spark_maker
 from causalcast.errors import TraceError
 from causalcast.trace.export import SHIVIZ_KINDS, to_json_lines, to_shiviz
@@ -39,7 +39,7 @@ def _add_export(actions: Any) -> None:
         description="Write a run for another tool: `shiviz` with full vector clocks, to be opened"
         " at https://bestchai.bitbucket.io/shiviz/; `jsonl` as `trace import` reads it.",
     )
-    parser.add_argument("folder", type=place, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("folder", type=place, metavar="RUN", help=ONE_RUN_HELP)
     add_spark_options(parser)
     parser.add_argument("--format", choices=sorted(FORMATS), required=True, help="what to write")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
@@ -49,6 +49,8 @@ def _add_export(actions: Any) -> None:
 
 def run_export(options: argparse.Namespace) -> int:
     """Read a run and write it for another tool."""
+    from causalcast.pipeline.spark.remote_runs import whole_run
+
     with whole_run(options.folder, spark_maker(options)) as folder:
         run = read_run(folder)
     _write_lines(options.out, FORMATS[options.format](run))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.cli.shared.output import progress_bar
-from causalcast.cli.shared.places import RUN_HELP, place, whole_run, written_to
+from causalcast.cli.shared.places import ONE_RUN_HELP, place
 from causalcast.cli.shared.spark_options import add_spark_options, spark_maker
 from causalcast.errors import TraceError
 
@@ -19,7 +19,7 @@ def add_compact(subparsers: Any) -> None:
         description="Write a run anew in the layout that checks read fastest: whole logs, sorted,"
         " about a million rows per file.",
     )
-    parser.add_argument("folder", type=place, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("folder", type=place, metavar="RUN", help=ONE_RUN_HELP)
     parser.add_argument("--out", type=place, required=True, metavar="RUN", help="a new folder")
     add_spark_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -29,12 +29,12 @@ def add_compact(subparsers: Any) -> None:
 def run_compact(options: argparse.Namespace) -> int:
     """Compact, and say what came out."""
     from causalcast.pipeline.logs.compaction import compact
+    from causalcast.pipeline.spark.remote_files import exists, written_to
+    from causalcast.pipeline.spark.remote_runs import whole_run
 
     make_spark = spark_maker(options)
     spark = None
     if not isinstance(options.out, Path):
-        from causalcast.pipeline.spark.remote_files import exists
-
         spark = make_spark()
         if exists(spark, options.out):
             raise TraceError(f"{options.out}: already exists; remove it or choose another --out")

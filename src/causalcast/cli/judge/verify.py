@@ -3,24 +3,14 @@
 import argparse
 import json
 import sys
-import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from causalcast.cli.shared.places import (
-    RUN_HELP,
-    is_little,
-    look_at_folders,
-    place,
-    runs_at_hand,
-    verdicts_here,
-    verdicts_on,
-)
-from causalcast.cli.shared.spark_options import add_spark_options, starting_spark, without_spark
+from causalcast.cli.shared.places import RUN_HELP, place
+from causalcast.cli.shared.spark_options import add_spark_options, where_to_judge
 
 if TYPE_CHECKING:
     from causalcast.pipeline.verdicts.verdict import PropertyResult, Verdict
@@ -61,41 +51,26 @@ def add_to(subparsers: Any) -> None:
     )
     add_spark_options(parser, local=True)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, command="verify")
 
 
 def run(options: argparse.Namespace) -> int:
     """Check, print, and say by the exit code whether all is well."""
-    from causalcast.pipeline.verdicts import verdict as verdicts
+    from causalcast.pipeline.logs.places import runs_under
+    from causalcast.pipeline.verdicts.verdict import parse_promise, to_json
+    from causalcast.pipeline.verify import verify
 
-    promise = verdicts.parse_promise(options.promise)
-    started = time.perf_counter()
-    look_at_folders(options.runs)
-    with ExitStack() as kept:
-        found = _verdicts(options, promise, kept)
-        seconds = time.perf_counter() - started
-        if options.json:
-            json.dump(verdicts.to_json(found, seconds), sys.stdout, indent=2)
-            print()
-        else:
-            _print(found, seconds)
+    parse_promise(options.promise)
+    options.runs = runs_under(options.runs)
+    with where_to_judge(options, f"checking {len(options.runs)} run(s)") as spark:
+        found = verify(options.runs, spark=spark, promise=options.promise)
+    seconds = found[0].seconds
+    if options.json:
+        json.dump(to_json(found, seconds), sys.stdout, indent=2)
+        print()
+    else:
+        _print(found, seconds)
     return 0 if all(one.is_fine for one in found) else 1
-
-
-def _verdicts(
-    options: argparse.Namespace, promise: list[str] | None, kept: ExitStack
-) -> "list[Verdict]":
-    checking = Console(stderr=True).status(f"checking {len(options.runs)} run(s)")
-    if without_spark(options, "`causalcast verify`"):
-        with checking:
-            return verdicts_here(options.runs, promise)
-    from causalcast.pipeline.spark.session import make_session
-
-    with starting_spark(options):
-        spark = make_session(options.master, options.remote, is_little(options.runs))
-    with checking:
-        runs = kept.enter_context(runs_at_hand(spark, options.runs))
-        return verdicts_on(spark, runs, promise)
 
 
 def _print(found: "list[Verdict]", seconds: float) -> None:

@@ -123,14 +123,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _tell_verdicts(spark: Any, watch: "Watch", teller: "_Teller") -> int:
     """No more files will come: what is missing now is missing, and late members can be judged."""
-    from causalcast.pipeline.spark.spark_job import check_runs
-    from causalcast.pipeline.verdicts.verdict import VIOLATED, verdict_of
+    from causalcast.pipeline.verdicts.verdict import VIOLATED
+    from causalcast.pipeline.verify import verify
 
-    folders = [Path(run) for run, _ in watch.every_run()]
-    found = [
-        verdict_of(folder, checked)
-        for folder, checked in zip(folders, check_runs(spark, folders), strict=True)
-    ]
+    found = verify([Path(run) for run, _ in watch.every_run()], spark=spark)
     for one in found:
         teller.tell_verdict(one)
     return 1 if teller.violations or any(one.verdict == VIOLATED for one in found) else 0

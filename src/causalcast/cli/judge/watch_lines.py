@@ -15,6 +15,8 @@ HEARTBEAT_SECONDS = 5.0
 def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) -> int:
     """Tell what comes too late until interrupted, or idle; then what `verify` says of it all."""
     from causalcast.pipeline.live.live_table import PATIENCE, LiveLines
+    from causalcast.pipeline.verify import verify
+    from causalcast.trace.log_files import LogFiles
 
     teller = _Teller(as_json)
     growing = [_growing(folder) for folder in folders]
@@ -37,7 +39,7 @@ def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) ->
     teller.tell(live.take([record for files in growing for record in files.finish()]))
     teller.tell(live.check.finish())
     teller.tell_how_it_goes(live)
-    verdict = _verdict([path for files in growing for path in files.files()])
+    verdict = verify(_run_of(LogFiles([path for files in growing for path in files.files()])))
     teller.tell_verdict(verdict)
     return 1 if live.check.violations or not verdict.is_fine else 0
 
@@ -65,20 +67,6 @@ def _run_of(files: Any) -> Any:
         records, _ = span_records(spans_of(files, OTLP, rules.wanted), rules)
         return import_records(records, files.title, whole=False)
     return import_records(records_of(files), files.title)
-
-
-def _verdict(paths: list[Path]) -> Any:
-    import tempfile
-
-    from causalcast.pipeline.check.check_run import check_folder
-    from causalcast.pipeline.verdicts.verdict import verdict_of
-    from causalcast.trace.log_files import LogFiles
-    from causalcast.trace.run_folder import write_run
-
-    with tempfile.TemporaryDirectory(prefix="causalcast-watch-") as folder:
-        run = Path(folder) / "run"
-        write_run(run, _run_of(LogFiles(paths)))
-        return verdict_of(run, check_folder(run))
 
 
 class _Teller:

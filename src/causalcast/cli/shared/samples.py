@@ -2,16 +2,14 @@
 
 import argparse
 import ast
-import difflib
 import json
 from pathlib import Path
 from typing import Any
 
 from causalcast.errors import ConfigError
+from causalcast.shipped import sample, samples, scenario_file
 
-PACKAGE = Path(__file__).parents[2]
 SCENARIO_HELP = "a TOML file, or a name that `causalcast scenarios` lists"
-KINDS = {"scenarios": ".toml", "examples": ".py"}
 
 
 def add_to(subparsers: Any) -> None:
@@ -45,31 +43,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def samples(kind: str) -> list[Path]:
-    """The files of a kind: inside the installed package, or in the checkout that it runs from."""
-    for folder in (PACKAGE / "samples" / kind, PACKAGE.parent.parent / kind):
-        if folder.is_dir():
-            return sorted(folder.glob(f"*{KINDS[kind]}"))
-    return []
-
-
-def sample(kind: str, name: str) -> Path:
-    """The file of this name, or an error that names those that are there."""
-    by_name = {path.stem: path for path in samples(kind)}
-    if name in by_name:
-        return by_name[name]
-    near = difflib.get_close_matches(name, by_name, 3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"`causalcast {kind}` lists them"
-    raise ConfigError(f"no {kind[:-1]} is called {name!r}; {hint}")
-
-
 def scenario_path(text: str) -> Path:
     """The type of an argument that is a TOML file, or the name of a scenario of the package."""
-    path = Path(text)
-    if path.suffix == ".toml" or path.exists():
-        return path
     try:
-        return sample("scenarios", text)
+        return scenario_file(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -1,19 +1,21 @@
 """Options shared by the commands that judge runs: on Spark, somewhere, or without it."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from causalcast.cli.shared.extras import missing, require
+from causalcast.cli.shared.places import remote_ones
 from causalcast.errors import ConfigError
 
 if TYPE_CHECKING:
     from causalcast.pipeline.logs.places import Place
 
 SMALL_BYTES = 4 << 20  # of event files, about a million rows: seconds in plain Python
+BRIEF_BYTES = 32 << 20  # some eight million rows: Spark mostly gets ready
 LOCAL_HELP = "check in this process, without Spark"
 
 
@@ -39,9 +41,33 @@ def spark_maker(options: argparse.Namespace) -> Callable[[], Any]:
     return make
 
 
-def without_spark(options: argparse.Namespace, what: str, written: "Sequence[Place]" = ()) -> bool:
+@contextmanager
+def where_to_judge(
+    options: argparse.Namespace, doing: str, written: "Sequence[Place]" = ()
+) -> Iterator[Callable[[], Any] | None]:
+    """Shows people what is being done, and gives what `verify` takes as `spark`.
+
+    That is none for this process; else what starts Spark when it is asked for.
+    """
+    local = _is_local(options, written)
+    with Console(stderr=True).status(doing) as status:  # shown in a terminal only
+
+        def start() -> Any:
+            from causalcast.pipeline.logs.places import is_little
+            from causalcast.pipeline.spark.session import make_session
+
+            status.update(starting_spark(options))
+            brief = is_little(options.runs, BRIEF_BYTES)
+            session = make_session(options.master, options.remote, brief)
+            status.update(doing)
+            return session
+
+        yield None if local else start
+
+
+def _is_local(options: argparse.Namespace, written: "Sequence[Place]") -> bool:
     """Whether to do without Spark: if asked to, or if it is missing and the runs are small."""
-    from causalcast.cli.shared.places import is_little, remote_ones
+    from causalcast.pipeline.logs.places import is_little
 
     if options.local and (options.master or options.remote):
         raise ConfigError("--local runs without Spark: leave out --master and --remote")
@@ -58,16 +84,14 @@ def without_spark(options: argparse.Namespace, what: str, written: "Sequence[Pla
             highlight=False,
         )
         return True
-    require("spark", what, " (or add --local)" if here else "")
+    require("spark", f"`causalcast {options.command}`", " (or add --local)" if here else "")
     return False
 
 
-def starting_spark(options: argparse.Namespace) -> AbstractContextManager[Any]:
-    """Says to people that Spark is being started, which takes a while; to scripts nothing."""
+def starting_spark(options: argparse.Namespace) -> str:
+    """What is said while Spark is being started, which takes a while."""
     if options.remote is not None:
-        said = f"asking the Spark server at {options.remote}"
-    elif options.master is not None:
-        said = f"starting Spark on {options.master}"
-    else:
-        said = "starting Spark in this process (some seconds; small runs: --local)"
-    return Console(stderr=True).status(said)  # shown in a terminal only
+        return f"asking the Spark server at {options.remote}"
+    if options.master is not None:
+        return f"starting Spark on {options.master}"
+    return "starting Spark in this process (some seconds)"

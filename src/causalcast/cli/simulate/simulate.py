@@ -3,16 +3,12 @@
 import argparse
 import json
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 from causalcast.cli.shared.output import print_facts, progress_bar
 from causalcast.cli.shared.samples import SCENARIO_HELP, scenario_path
 from causalcast.errors import ConfigError
-from causalcast.simulator.runner import prepare
-from causalcast.simulator.scenarios.saved_graph import save_graph
-from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.trace.run_folder import write_run
+from causalcast.simulator.runner import simulate
 from causalcast.trace.schema import LEVELS
 
 
@@ -53,28 +49,22 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulate, write, and say what happened."""
-    scenario = Scenario.read(
-        options.scenario, options.protocol, parse_settings(options.settings), options.seed
-    )
-    running = prepare(scenario, options.trace)
-    if options.save_overlay is not None:
-        save_graph(running.simulation, options.save_overlay)
-    started = process_time()
     with progress_bar("simulating", quiet=options.json) as progress:
-        running.run(progress)
-    seconds = process_time() - started
-    result = running.result()
-    write_run(options.out, result)
+        result = simulate(
+            options.scenario, options.trace, progress, seed=options.seed,
+            protocol=options.protocol, options=parse_settings(options.settings),
+            out=options.out, save_overlay=options.save_overlay,
+        )  # fmt: skip
     facts = {
         "run": str(options.out),
         "run_id": result.header.run_id,
         "protocol": result.header.protocol,
-        "seed": scenario.seed,
-        "nodes": len(running.simulation.nodes),
-        "publications": running.simulation.publications,
-        "messages": running.simulation.messages_handled,
-        "simulated_seconds": running.simulation.now / 1e6,
-        "cpu_seconds": round(seconds, 3),
+        "seed": result.header.seed,
+        "nodes": len(result.nodes),
+        "publications": result.publications,
+        "messages": result.messages,
+        "simulated_seconds": result.simulated_us / 1e6,
+        "cpu_seconds": round(result.cpu_seconds, 3),
         "events": len(result.events),
         "fired": result.header.faults,
     }

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     protocols = [name.strip() for name in (options.protocols or "").split(",") if name.strip()]
     points = make_grid(options.scenarios, protocols, varied, parse_seeds(options.seeds))
     check_points(points)
-    with starting_spark(options):
+    with Console(stderr=True).status(starting_spark(options)):
         spark = make_session(options.master, options.remote, brief=True)
     with progress_bar(f"simulating {len(points):,} points", quiet=options.json) as progress:
         outcomes = run_sweep(spark, points, options.out, options.trace, progress)

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from causalcast.errors import ConfigError
-from causalcast.trace.run_folder import event_files
+from causalcast.trace.run_folder import event_files, read_header
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -73,3 +73,28 @@ class RunAtHand:
 def at_hand(runs: Sequence[Path | RunAtHand]) -> list[RunAtHand]:
     """Runs of which some are only named by their folders."""
     return [RunAtHand.here(run) if isinstance(run, Path) else run for run in runs]
+
+
+def runs_under(places: Sequence[Place]) -> list[Place]:
+    """The same places, but for each folder that holds runs, those runs in the order of their names.
+
+    A path of this machine that is no run and holds none is an error; others are left to Spark.
+    """
+    found: list[Place] = []
+    for place in places:
+        if isinstance(place, RemoteFolder) or (place / "run.json").exists():
+            found.append(place)
+        else:
+            found += sorted(path.parent for path in place.glob("*/run.json")) or [place]
+    for place in found:
+        if isinstance(place, Path):
+            read_header(place)
+            event_files(place)
+    return found
+
+
+def is_little(places: Sequence[Place], most: int) -> bool:
+    """Whether the runs at these places are here and have few bytes of events together."""
+    here = [place for place in places if isinstance(place, Path)]
+    size = sum(path.stat().st_size for folder in here for path in event_files(folder))
+    return len(here) == len(places) and size <= most

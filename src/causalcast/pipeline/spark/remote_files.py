@@ -8,6 +8,7 @@ Writing goes through Hadoop's file systems in the driver's JVM, which Connect do
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from causalcast.errors import ConfigError, MissingDependency, TraceError
-from causalcast.pipeline.logs.places import RemoteFolder
+from causalcast.pipeline.logs.places import Place, RemoteFolder
 from causalcast.pipeline.spark.spark_job import (
     RESULT,
     RESULT_SCHEMA,
@@ -202,3 +203,15 @@ def _hadoop(spark: Any, remote: RemoteFolder) -> _Hadoop:
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[0]
+
+
+@contextmanager
+def written_to(spark: Any, where: Place) -> Iterator[Path]:
+    """A path to write a file or a folder to; for a remote place it is then brought there."""
+    if isinstance(where, Path):
+        yield where
+        return
+    with tempfile.TemporaryDirectory(prefix="causalcast-out-") as folder:
+        path = Path(folder) / where.name
+        yield path
+        upload(spark, path, where)

@@ -4,7 +4,9 @@ A large run is spread over tasks file by file, as a local one; smaller ones are 
 in one task.
 """
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,3 +144,13 @@ def fetch_whole(spark: Any, place: RemoteFolder, folder: Path) -> Path:
     for uri in run.files:  # one by one: a run need not fit in memory
         write_files(run.folder / "events", list(read_files(spark, [uri]).items()))
     return run.folder
+
+
+@contextmanager
+def whole_run(where: Place, make_spark: Callable[[], Any]) -> Iterator[Path]:
+    """A run as a folder of this machine; Spark is asked for only where that is needed."""
+    if isinstance(where, Path):
+        yield where
+        return
+    with tempfile.TemporaryDirectory(prefix="causalcast-run-") as folder:
+        yield fetch_whole(make_spark(), where, Path(folder))

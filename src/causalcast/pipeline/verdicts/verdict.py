@@ -73,7 +73,9 @@ class Verdict:
     silent: list[str] = field(default_factory=list)
     """Members of a partial log without a single row."""
     seconds: float = 0.0
-    """How long the check took, where that was measured."""
+    """How long the check took, of all runs that were judged together."""
+    kept_alive: object = field(default=None, repr=False)
+    """What must not go before the verdict: a temporary folder in which its rows lie."""
 
     def to_json(self) -> dict[str, Any]:
         """The same as a dict, as `verify --json` prints it."""
@@ -86,18 +88,18 @@ class Verdict:
 
 
 def parse_promise(text: str | None) -> list[str] | None:
-    """`--promise`: none (promises and causal order), `promised`, or a list of properties."""
+    """What `promise` counts: none (promises and causal order), `promised`, or some properties."""
     if text is None or text == "promised":
         return None if text is None else []
     chosen = [name.strip() for name in text.split(",") if name.strip()]
     for name in chosen:
         if name not in (*GUARANTEES, *WEAKER_FORMS, REPLY_ORDER):
             raise ConfigError(
-                f"--promise: unknown property {name!r}, expected 'promised' or some of"
+                f"promise: unknown property {name!r}, expected 'promised' or some of"
                 f" {', '.join((*GUARANTEES, REPLY_ORDER))}"
             )
     if not chosen:
-        raise ConfigError("--promise: the list is empty")
+        raise ConfigError("promise: the list is empty")
     return chosen
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 
 from causalcast.core import GroupId, NodeId
-from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
@@ -34,8 +34,7 @@ def copy_bytes(delivered: dict[NodeId, int]) -> int:
     running = ScenarioRun(Scenario(text, "benchmark"), "messages")
     running.simulation.run(5_000)
     multicast = running.simulation.nodes[0].stack.multicast
-    assert isinstance(multicast, StampedBroadcast)
-    multicast.delivery.delivered = delivered
+    broadcast_of(multicast).delivery.delivered = delivered
     running.simulation.publish(NodeId(0), GroupId(0), b"")
     return copies(running)[0]
 

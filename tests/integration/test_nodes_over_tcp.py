@@ -11,6 +11,7 @@ from loopback_nodes import Neighbourhood, disorder, links, take, until
 
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, JournalError, NodeError
+from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
 from causalcast.runtime.links.tcp import TcpLinks
 from causalcast.runtime.storage.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
@@ -121,7 +122,7 @@ def test_what_depends_on_an_entry_waits_for_it_too(tmp_path: Path, disk: threadi
 
     async def story() -> None:
         async with town.running() as (one, two):
-            neighbour = two._running().stack.multicast.sending.neighbours[1]  # type: ignore[attr-defined]
+            neighbour = broadcast_of(two._running().stack.multicast).sending.neighbours[NodeId(1)]
             await asyncio.sleep(0.05)
             disk.clear()
             await two.group("all").publish(b"for node 1")
@@ -364,8 +365,8 @@ def test_joining_and_leaving_a_group_while_it_runs(tmp_path: Path) -> None:
     async def story() -> None:
         async with town.running() as (one, two):
             await one.group("solo").publish(b"before")
-            passed_by = two._running().stack.multicast.delivery.delivered  # type: ignore[attr-defined]
-            await until(lambda: passed_by.get(1) == 1)
+            passed_by = broadcast_of(two._running().stack.multicast).delivery.delivered
+            await until(lambda: passed_by.get(NodeId(1)) == 1)
             async with two.group("solo") as solo:
                 await one.group("solo").publish(b"during")
                 assert await take(solo, 1) == [b"during"]

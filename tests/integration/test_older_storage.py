@@ -10,7 +10,7 @@ from loopback_nodes import Neighbourhood, links, take, until
 
 from causalcast import Node
 from causalcast.errors import ConfigError, JournalError, NodeError
-from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
 from causalcast.protocols.causal_barriers import CausalBarriers
 from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.runtime.lives import Known, Life, PastLife, went_back
@@ -56,10 +56,9 @@ def cut_the_end_off(town: Neighbourhood) -> None:
 def nothing_is_kept(node: Node) -> bool:
     """Whether all that a node sent was acknowledged."""
     multicast = node._running().stack.multicast
-    if isinstance(multicast, StampedBroadcast):
-        return multicast.sending.kept() == 0
-    assert isinstance(multicast, Cbcast | CausalBarriers)
-    return multicast.sending.links.kept() == 0
+    if isinstance(multicast, Cbcast | CausalBarriers):
+        return multicast.sending.links.kept() == 0
+    return broadcast_of(multicast).sending.kept() == 0
 
 
 WAYS_BACK = pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from causalcast.core import LinkId, Message, NodeId, Outbox, number_of, origin_of
 from causalcast.parts.broadcast.reliable_sending import ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.compaction_pairwise.changed_entries import ChangedEntries
 from causalcast.protocols.compaction_pairwise.protocol import Changed, CompactionPairwise
@@ -14,11 +14,11 @@ def keep_what_the_peer_knew(
 ) -> None:
     """A new link goes on where the old one ended."""
     self.incoming.setdefault(peer, {})
-    StampedBroadcast.on_neighbour_up(self, peer, link, newborn, out)
+    self.broadcast.sending.on_neighbour_up(peer, out)
 
 
 def keep_it_when_it_goes(self: CompactionPairwise, peer: NodeId, link: LinkId, out: Outbox) -> None:
-    StampedBroadcast.on_neighbour_down(self, peer, link, out)
+    self.broadcast.sending.on_neighbour_down(peer, out)
 
 
 def only_what_is_said(self: CompactionPairwise, sender: NodeId, changed: Changed) -> Stamped:

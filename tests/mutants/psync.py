@@ -2,10 +2,12 @@
 
 from causalcast.core import Message, NodeId, Outbox, Publication, number_of, origin_of
 from causalcast.parts.broadcast.reliable_sending import ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import Delivered, StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import Delivered
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.psync import Psync
 from causalcast.swarm.mutant import Mutant, Patch
+
+_restore = Psync._restore
 
 
 def newest_is_the_only_leaf(self: Psync, publication: Publication, needs: VectorClock) -> None:
@@ -29,7 +31,7 @@ def own_are_no_leaves(self: Psync, publication: Publication, needs: VectorClock)
 
 
 def leaves_not_restored(self: Psync, record: Message) -> None:
-    StampedBroadcast.restore(self, record)
+    _restore(self, record)
     if isinstance(record, Delivered):
         self.leaves = {}
 
@@ -50,31 +52,31 @@ MUTANTS = [
         "newest_leaf_only",
         "concurrent publications are leaves side by side",
         ["causal_order"],
-        [Patch(Psync, "on_delivered", newest_is_the_only_leaf)],
+        [Patch(Psync, "_count", newest_is_the_only_leaf)],
     ),
     Mutant(
         "later_leaf_cut",
         "a predecessor cuts only what it follows",
         ["causal_order"],
-        [Patch(Psync, "on_delivered", concurrent_leaves_cut_too)],
+        [Patch(Psync, "_count", concurrent_leaves_cut_too)],
     ),
     Mutant(
         "leaf_one_behind",
         "the leaf is the last delivered one",
         ["causal_order"],
-        [Patch(Psync, "on_delivered", own_are_no_leaves)],
+        [Patch(Psync, "_count", own_are_no_leaves)],
     ),
     Mutant(
         "leaves_not_restored",
         "after a snapshot everything delivered is named",
         ["causal_order"],
-        [Patch(Psync, "restore", leaves_not_restored)],
+        [Patch(Psync, "_restore", leaves_not_restored)],
     ),
     Mutant(
         "one_leaf_sent",
         "all leaves are named",
         ["causal_order"],
-        [Patch(Psync, "causes_of_next", largest_leaf_only)],
+        [Patch(Psync, "_causes_of_next", largest_leaf_only)],
     ),
     Mutant(
         "nothing_handed_over",

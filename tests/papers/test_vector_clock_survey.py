@@ -41,7 +41,7 @@ class Example1:
     def delivered_at(self, process: int) -> list[int]:
         multicast = self.stage.stacks[NodeId(process - 1)].multicast
         assert isinstance(multicast, VectorClockBroadcast)
-        return vector(multicast.delivery.delivered)
+        return vector(multicast.broadcast.delivery.delivered)
 
 
 def vector(clock: VectorClock) -> list[int]:

@@ -5,7 +5,7 @@ import pytest
 from causalcast.core import GroupId, Message, MessageId, Multicast, Publication
 from causalcast.core.message import publications_in
 from causalcast.parts.addressed.reliable_links import ReliableLinks
-from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast
+from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
 from causalcast.parts.kept_weight import KEPT_OVERHEAD, SharedWeight
 from causalcast.parts.safe_keeping import SafeKeeping
 from causalcast.protocols.causal_barriers import CausalBarriers
@@ -15,6 +15,7 @@ from causalcast.protocols.delta_neighbourhood import DeltaNeighbourhood
 from causalcast.protocols.locamu.message_log import MessageLog
 from causalcast.protocols.locamu.messages import Copy
 from causalcast.protocols.locamu.protocol import Locamu
+from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 from causalcast.registry import find_protocol
 from causalcast.swarm.campaign import Plan, try_seed
 
@@ -55,8 +56,8 @@ def recount(multicast: Multicast) -> int:
         bodies = [passage.publication.body for passage in multicast.passages.values()]
         bodies += [publication.body for publication in multicast.queue]
         return sum(KEPT_OVERHEAD + len(body) for body in bodies)
-    if isinstance(multicast, StampedBroadcast):
-        sending = multicast.sending
+    if isinstance(multicast, VectorClockBroadcast):
+        sending = broadcast_of(multicast).sending
         safe = [message for _, _, message in sending.safe.copies()]
         return sum(sending._weight(message) for message in [*sending._kept.values(), *safe])
     assert isinstance(multicast, CausalSeparators)

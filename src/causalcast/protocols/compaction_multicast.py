@@ -19,43 +19,121 @@ Where we differ from the paper, and why
 
 from causalcast.core import (
     CAUSAL_WHEN_ALL_ARE_BACK,
+    LinkId,
+    Message,
+    MessageId,
+    Multicast,
     Needs,
     NodeId,
+    Outbox,
     ProtocolSpec,
     Publication,
     Setup,
     origin_of,
 )
+from causalcast.core.message import Single
 from causalcast.parts.broadcast import stamped_broadcast
-from causalcast.parts.broadcast.reliable_sending import ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, deliver
 from causalcast.parts.vector_clock import VectorClock
 
 
-class CompactionMulticast(StampedBroadcast):
+class CompactionMulticast(Multicast):
     """Names what was delivered here since the last own publication."""
 
-    def __init__(self, me: NodeId, sending: ReliableSending) -> None:
-        super().__init__(me, sending)
+    def __init__(self, setup: Setup) -> None:
+        self.me = setup.me
+        self.broadcast = StampedBroadcast(setup)
         self.told: VectorClock = {}  # LM: what own publications have named so far
 
-    def causes_of_next(self) -> VectorClock:
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Section 3.3, figure 7: it carries the slots that changed since the last one.
+        self._deliver(self.broadcast.publish(publication, self._causes_of_next(), out), out)
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Section 3.3, figure 7: the slots that are left out were waited for by the one before.
+        self._deliver(self.broadcast.arrived(sender, message, out), out)
+
+    def on_run(
+        self, sender: NodeId, first: Single, publications: tuple[Publication, ...], out: Outbox
+    ) -> None:
+        # Not in the paper: publications of which each follows the one before are looked at once.
+        if isinstance(first, Stamped) and self.broadcast.takes_run(
+            sender, first, publications, out
+        ):
+            for publication in publications:
+                self._count(publication, first.needs)
+                out.deliver(publication)
+        else:
+            super().on_run(sender, first, publications, out)
+
+    def _deliver(self, ready: list[Stamped], out: Outbox) -> None:
+        for stamped in ready:
+            self._count(stamped.publication, stamped.needs)
+        deliver(ready, out)
+
+    def _causes_of_next(self) -> VectorClock:
         return {
             origin: count
-            for origin, count in self.delivery.delivered.items()
+            for origin, count in self.broadcast.delivery.delivered.items()
             if origin != self.me and count > self.told.get(origin, 0)
         }
 
-    def on_delivered(self, publication: Publication, needs: VectorClock) -> None:
+    def _count(self, publication: Publication, needs: VectorClock) -> None:
+        """Whoever delivered an own publication was told what it names."""
         if origin_of(publication.id) == self.me:
             self.told.update(needs)
 
+    # Time and neighbours: `reliable_sending` makes channels reliable, which papers take for granted
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper: what was not acknowledged is repeated.
+        self.broadcast.sending.on_timer(name, subject, out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper: who comes back catches up.
+        self.broadcast.sending.on_neighbour_up(peer, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper: what it lacks is kept.
+        self.broadcast.sending.on_neighbour_down(peer, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: others bring what a dead origin cannot.
+        self.broadcast.sending.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: it can be asked again.
+        self.broadcast.sending.on_trust(peer, out)
+
+    # After a restart, and what the node asks
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the paper, in which nobody crashes.
+        for record in records:
+            for stamped in self.broadcast.restore(record):
+                self._count(stamped.publication, stamped.needs)
+
+    def snapshot(self) -> list[Message]:
+        return self.broadcast.snapshot()
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        return self.broadcast.explain(message)
+
+    def waiting_bytes(self) -> int:
+        return self.broadcast.sending.waiting_bytes()
+
+    def kept_bytes(self) -> int:
+        return self.broadcast.kept_bytes()
+
+    def furthest(self, origin: NodeId) -> int:
+        return self.broadcast.sending.furthest(origin)
+
     def state_size(self) -> int:
-        return len(self.told) + super().state_size()
+        return len(self.told) + self.broadcast.size()
 
 
 def build(setup: Setup) -> CompactionMulticast:
-    return CompactionMulticast(setup.me, ReliableSending(setup, id_of, size_of=size_of))
+    return CompactionMulticast(setup)
 
 
 SPEC = ProtocolSpec(

@@ -7,8 +7,8 @@ from causalcast.core import Deliver, Groups, NodeId, Outbox, Publication, Send, 
 from causalcast.core.effects import Duplicate, Effect, Hold, Note, Release, StartTimer
 from causalcast.core.ids import GroupId, number_of
 from causalcast.core.topology import Surroundings, Topology
-from causalcast.parts.broadcast.reliable_sending import ACKNOWLEDGE, OPTIONS, Have, ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast.reliable_sending import ACKNOWLEDGE, OPTIONS, Have
+from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 
@@ -16,7 +16,7 @@ ME = NodeId(1)
 OTHERS = [NodeId(2), NodeId(3), NodeId(4)]
 
 
-def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> StampedBroadcast:
+def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> VectorClockBroadcast:
     """One of four who are all linked, and have nothing yet."""
     everybody = [ME, *OTHERS]
     groups = Groups({"all": everybody})
@@ -31,11 +31,11 @@ def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> Sta
 
     around = Surroundings(ME, graph, groups)
     setup = Setup(ME, "seed", options, groups, around, no_inner)  # type: ignore[arg-type]
-    multicast = VectorClockBroadcast(ME, ReliableSending(setup, id_of, size_of=size_of))
+    multicast = VectorClockBroadcast(setup)
     out.keeps_records = False
     for peer in OTHERS:
-        multicast.sending.on_neighbour_up(peer, out)
-        multicast.sending.on_message(peer, Have({}, [], True, False), out)
+        multicast.broadcast.sending.on_neighbour_up(peer, out)
+        multicast.broadcast.sending.on_message(peer, Have({}, [], True, False), out)
     out.effects.clear()
     return multicast
 
@@ -87,10 +87,10 @@ def test_runs_are_taken_in_as_if_one_by_one(
         for message in messages:
             other.on_message(sender, message, apart)
         assert told(together.effects) == told(apart.effects)
-        assert taker.delivery.delivered == other.delivery.delivered
-        assert taker.sending.seen.counts == other.sending.seen.counts
+        assert taker.broadcast.delivery.delivered == other.broadcast.delivery.delivered
+        assert taker.broadcast.sending.seen.counts == other.broadcast.sending.seen.counts
         for peer in OTHERS:
-            known, expected = (one.sending.neighbours[peer].has for one in (taker, other))
+            known, expected = (one.broadcast.sending.neighbours[peer].has for one in (taker, other))
             assert (known.counts, known.beyond()) == (expected.counts, expected.beyond())
     for peer in OTHERS:
         together.effects.clear()
@@ -122,7 +122,7 @@ def test_nothing_is_kept_for_a_dead_origin_where_nobody_wants_it() -> None:
         taker = receiver(out, hand_over=hand_over)
         taker.on_run(OTHERS[0], messages[0], tuple(m.publication for m in messages), out)
         taker.on_message(OTHERS[0], a_run(OTHERS[0], 6, 1, {})[0], out)
-        assert (taker.sending.kept() > 0) == hand_over
+        assert (taker.broadcast.sending.kept() > 0) == hand_over
 
 
 def test_a_run_that_is_kept_weighs_what_its_bodies_weigh() -> None:
@@ -132,4 +132,4 @@ def test_a_run_that_is_kept_weighs_what_its_bodies_weigh() -> None:
         Publication(message_id(OTHERS[0], number), GroupId(0), b"x" * 100) for number in (1, 2, 3)
     )
     taker.on_run(OTHERS[0], Stamped(publications[0], {}), publications, out)
-    assert taker.sending.safe.kept_bytes == KEPT_OVERHEAD + 300
+    assert taker.broadcast.sending.safe.kept_bytes == KEPT_OVERHEAD + 300

@@ -97,7 +97,7 @@ def test_an_invariant_is_asked_after_every_step(monkeypatch: pytest.MonkeyPatch)
     def delivered_at_most_two(multicast: Multicast) -> bool:
         assert isinstance(multicast, VectorClockBroadcast)
         asked.append(multicast)
-        return sum(multicast.delivery.delivered.values()) <= 2
+        return sum(multicast.broadcast.delivery.delivered.values()) <= 2
 
     monkeypatch.setattr(SPEC, "invariants", [delivered_at_most_two])
     for seed in (0, 1):  # a random scenario, and the adversary

@@ -2,23 +2,22 @@
 
 A publication carries, as counts per origin, what must be delivered before it. Which causes are
 named is what protocols differ in: all of them, those that changed since the last publication, or
-only the direct ones; `causes_of_next` decides. Everything else is the same and stands here: copies
-are persisted, passed on, acknowledged and repeated by `reliable_sending`, a copy whose causes are
-missing waits in `causal_delivery`, and a node that was away catches up.
+only the direct ones. What is the same stands here, and a protocol has it: copies are persisted,
+passed on, acknowledged and repeated by `reliable_sending`, a copy whose causes are missing waits in
+`causal_delivery`, and a node that was away catches up.
 
 Everybody gets everything and hands to its application what is for its groups: so order holds across
 overlapping groups, and a chain of causes may run through groups a node is not in.
 """
 
-from typing import Final
-
-from mypy_extensions import mypyc_attr
+from collections.abc import Callable
+from typing import Final, final
 
 from causalcast.core.automaton import Multicast
 from causalcast.core.ids import LinkId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import SHORT_BODY, Message, Publication, Single, Wire
 from causalcast.core.outbox import Outbox
-from causalcast.core.spec import Invariant
+from causalcast.core.spec import Invariant, Setup
 from causalcast.parts.broadcast import reliable_sending
 from causalcast.parts.broadcast.reliable_sending import ReliableSending
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery
@@ -79,41 +78,40 @@ def size_of(message: Message) -> int:
     return len(message.publication.body) + 10 * len(message.needs)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StampedBroadcast(Multicast):
+@final
+class StampedBroadcast:
     """What was delivered and what is held, above neighbours that are sent to until they have it."""
 
-    def __init__(self, me: NodeId, sending: ReliableSending) -> None:
-        self.me = me
-        self.sending = sending
+    def __init__(
+        self,
+        setup: Setup,
+        for_link: Callable[[NodeId, Message], tuple[Message, LinkId]] | None = None,
+    ) -> None:
+        """`for_link` puts a copy into the form in which it leaves on the link to a peer."""
+        self.me = setup.me
+        self.sending = ReliableSending(setup, id_of, for_link, size_of)
         self.delivery = CausalDelivery()
 
-    # What a protocol decides
+    def publish(self, publication: Publication, causes: VectorClock, out: Outbox) -> list[Stamped]:
+        """Send an own publication that follows `causes` to everybody; what may be delivered now."""
+        return self._accept(Stamped(publication, causes), self.me, out)
 
-    def causes_of_next(self) -> VectorClock:
-        """What the next publication here must name; the earlier ones of this node are implied."""
-        raise AssertionError("a protocol must say which causes it names")
-
-    def on_delivered(self, publication: Publication, needs: VectorClock) -> None:
-        """A publication was delivered here, now or before a restart."""
-
-    # What the node is told
-
-    def on_publish(self, publication: Publication, out: Outbox) -> None:
-        self._accept(Stamped(publication, self.causes_of_next()), self.me, out)
-
-    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+    def arrived(self, sender: NodeId, message: Message, out: Outbox) -> list[Stamped]:
+        """A message came. What may be delivered now that it is here: first itself, then what waited
+        for it, causes before effects."""
         if not isinstance(message, Stamped):
             self.sending.on_message(sender, message, out)
-        elif origin_of(message.publication.id) == self.me and not self._is_mine(message):
+            return []
+        if origin_of(message.publication.id) == self.me and not self._is_mine(message):
             out.note("stamped_broadcast.forged", sender)
-        else:
-            self._accept(message, sender, out)
+            return []
+        return self._accept(message, sender, out)
 
-    def on_run(
+    def takes_run(
         self, sender: NodeId, first: Single, publications: tuple[Publication, ...], out: Outbox
-    ) -> None:
-        """If they are what is next in every respect, counts say all there is to say of them."""
+    ) -> bool:
+        """Take in a run at once, if it is what is next in every respect: counts say all there is to
+        say of it, and all of it may be delivered. Else nothing happens, and False."""
         start, end = publications[0].id, publications[-1].id
         size = sum(len(publication.body) for publication in publications)
 
@@ -126,85 +124,54 @@ class StampedBroadcast(Multicast):
             and self.sending.accepts_run(start, end, one_by_one, size, sender, out)
         ):
             self.delivery.delivered[origin_of(end)] = number_of(end)
-            for publication in publications:
-                self.on_delivered(publication, first.needs)
-                out.deliver(publication)
-        else:
-            for message in one_by_one():
-                self.on_message(sender, message, out)
+            return True
+        return False
 
-    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        self.sending.on_timer(name, subject, out)
+    def restore(self, record: Message) -> list[Stamped]:
+        """Take in one record after a restart; what was delivered then comes back, in order.
 
-    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
-        self.sending.on_neighbour_up(peer, out)
-
-    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
-        self.sending.on_neighbour_down(peer, out)
-
-    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
-        self.sending.on_suspect(peer, out)
-
-    def on_trust(self, peer: NodeId, out: Outbox) -> None:
-        self.sending.on_trust(peer, out)
-
-    def on_recover(self, records: list[Message], out: Outbox) -> None:
-        # What was accepted decides what was delivered; the deliveries stand in the same entries
-        # of the journal, so nothing is delivered again here.
-        for record in records:
-            self.restore(record)
-
-    def restore(self, record: Message) -> None:
-        """Take in one record after a restart; protocols with records of their own add to this."""
+        Its deliveries stand in the same entries of the journal, so nothing is delivered again.
+        """
         if isinstance(record, Delivered):
             self.delivery.delivered = dict(record.counts)
-            return
+            return []
         accepted = self.sending.restore(record)
         if isinstance(accepted, Stamped) and not self._was_delivered(accepted):
-            self._arrive(accepted)
+            return self._ready_with(accepted)
+        return []
 
     def snapshot(self) -> list[Message]:
+        """Records for a restart."""
         held: list[Message] = [Stamped(h.publication, h.needs) for h in self.delivery.held()]
         return [Delivered(dict(self.delivery.delivered)), *self.sending.snapshot(held)]
 
     def explain(self, message: MessageId) -> list[MessageId]:
+        """What a held publication waits for."""
         waits_for = self.delivery.waits_for(message)
         return [] if waits_for == NOTHING else [waits_for]
 
-    def waiting_bytes(self) -> int:
-        return self.sending.waiting_bytes()
-
     def kept_bytes(self) -> int:
+        """Bytes of what some neighbour may lack."""
         return self.sending.kept_bytes + self.sending.safe.kept_bytes
 
-    def furthest(self, origin: NodeId) -> int:
-        return self.sending.furthest(origin)
-
-    def state_size(self) -> int:
+    def size(self) -> int:
+        """Entries kept."""
         return len(self.delivery.delivered) + self.sending.size()
 
-    def _accept(self, stamped: Stamped, sender: NodeId, out: Outbox) -> None:
+    def _accept(self, stamped: Stamped, sender: NodeId, out: Outbox) -> list[Stamped]:
         if not self.sending.accept(stamped, sender, out):
-            return
+            return []
         if self.delivery.passes(stamped.publication, stamped.needs):
-            self.on_delivered(stamped.publication, stamped.needs)
-            out.deliver(stamped.publication)
-            return
-        arrived = stamped.publication.id
-        ready = self._arrive(stamped)
+            return [stamped]
+        ready = self._ready_with(stamped)
         if not ready:
+            arrived = stamped.publication.id
             out.hold(arrived, self.delivery.waits_for(arrived))
-        for publication in ready:
-            if publication.id != arrived:
-                out.release(publication.id)
-            out.deliver(publication)
+        return ready
 
-    def _arrive(self, stamped: Stamped) -> list[Publication]:
-        """What may be delivered now that this one is here."""
+    def _ready_with(self, stamped: Stamped) -> list[Stamped]:
         ready = self.delivery.arrive(stamped.publication, stamped.needs)
-        for held in ready:
-            self.on_delivered(held.publication, held.needs)
-        return [held.publication for held in ready]
+        return [Stamped(held.publication, held.needs) for held in ready]
 
     def _is_mine(self, stamped: Stamped) -> bool:
         return self.sending.seen.has(stamped.publication.id)
@@ -214,26 +181,39 @@ class StampedBroadcast(Multicast):
         return number_of(stamped.publication.id) <= self.delivery.delivered.get(origin, 0)
 
 
+def deliver(ready: list[Stamped], out: Outbox) -> None:
+    """Hand to the application what came and what had waited for it."""
+    for place, stamped in enumerate(ready):
+        if place > 0:
+            out.release(stamped.publication.id)
+        out.deliver(stamped.publication)
+
+
+def broadcast_of(multicast: Multicast) -> StampedBroadcast:
+    """That of a protocol which has one under the name `broadcast`."""
+    broadcast = getattr(multicast, "broadcast", None)
+    assert isinstance(broadcast, StampedBroadcast)
+    return broadcast
+
+
 def tolerates(down: list[NodeId], setup: object) -> bool:
     """Any number may be away; they catch up when they are back."""
     return True
 
 
 def nothing_is_held(multicast: Multicast) -> bool:
-    assert isinstance(multicast, StampedBroadcast)
-    return not multicast.delivery.held()
+    return not broadcast_of(multicast).delivery.held()
 
 
 def nothing_is_kept(multicast: Multicast) -> bool:
-    assert isinstance(multicast, StampedBroadcast)
-    return multicast.sending.kept() == 0
+    return broadcast_of(multicast).sending.kept() == 0
 
 
 def delivered_was_seen(multicast: Multicast) -> bool:
     """Nothing is delivered that is not counted as seen: it would be delivered again."""
-    assert isinstance(multicast, StampedBroadcast)
-    seen = multicast.sending.seen
-    delivered = multicast.delivery.delivered
+    broadcast = broadcast_of(multicast)
+    seen = broadcast.sending.seen
+    delivered = broadcast.delivery.delivered
     return all(count <= seen.counts.get(origin, 0) for origin, count in delivered.items())
 
 

@@ -24,6 +24,8 @@ from causalcast.core import (
     CAUSAL_WHEN_ALL_ARE_BACK,
     LinkId,
     Message,
+    MessageId,
+    Multicast,
     Needs,
     NodeId,
     Outbox,
@@ -35,8 +37,7 @@ from causalcast.core import (
     origin_of,
 )
 from causalcast.parts.broadcast import stamped_broadcast
-from causalcast.parts.broadcast.reliable_sending import ReliableSending
-from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, id_of, size_of
+from causalcast.parts.broadcast.stamped_broadcast import Stamped, StampedBroadcast, deliver
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.compaction_pairwise.changed_entries import ChangedEntries
 
@@ -53,23 +54,37 @@ class Changed(Message):
         self.changes = changes
 
 
-class CompactionPairwise(StampedBroadcast):
+class CompactionPairwise(Multicast):
     """Names everything that was delivered here; links say only what changed."""
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup.me, ReliableSending(setup, id_of, self.for_link, size_of))
+        self.me = setup.me
+        self.broadcast = StampedBroadcast(setup, self._for_link)
         self.outgoing = ChangedEntries()
         self.incoming: dict[NodeId, VectorClock] = {}  # per peer: the last clock on its link
         self.links: dict[NodeId, LinkId] = {}
 
-    def causes_of_next(self) -> VectorClock:
-        causes = dict(self.delivery.delivered)
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Section 3.3: it has the whole clock; `_for_link` leaves out what a link knows.
+        deliver(self.broadcast.publish(publication, self._causes_of_next(), out), out)
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Section 3.3, figure 6: put the clock together again, then wait for what it names.
+        if isinstance(message, Changed):
+            deliver(self.broadcast.arrived(sender, self._whole(sender, message), out), out)
+        elif isinstance(message, Stamped):
+            out.note("compaction_pairwise.stray", sender)
+        else:
+            deliver(self.broadcast.arrived(sender, message, out), out)
+
+    def _causes_of_next(self) -> VectorClock:
+        causes = dict(self.broadcast.delivery.delivered)
         causes.pop(self.me, None)
         return causes
 
-    def for_link(self, peer: NodeId, message: Message) -> tuple[Message, LinkId]:
+    def _for_link(self, peer: NodeId, message: Message) -> tuple[Message, LinkId]:
         """A copy as it leaves on the link to `peer`, and on no later one: there it would say what
-        changed since something that was never said."""
+        changed since something that was never said (section 3.3, figure 6)."""
         assert isinstance(message, Stamped)
         publication = message.publication
         own_slot = origin_of(publication.id)
@@ -78,30 +93,6 @@ class CompactionPairwise(StampedBroadcast):
         changes = self.outgoing.changed_for(peer)
         changes.pop(own_slot, None)  # the publication's number says it
         return Changed(publication, changes), self.links.get(peer, ANY_LINK)
-
-    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        if isinstance(message, Changed):
-            super().on_message(sender, self._whole(sender, message), out)
-        elif isinstance(message, Stamped):
-            out.note("compaction_pairwise.stray", sender)
-        else:
-            super().on_message(sender, message, out)
-
-    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
-        self.outgoing.forget(peer)
-        self.incoming[peer] = {}
-        self.links[peer] = link
-        super().on_neighbour_up(peer, link, newborn, out)
-
-    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
-        self.outgoing.forget(peer)
-        self.incoming.pop(peer, None)
-        self.links.pop(peer, None)
-        super().on_neighbour_down(peer, link, out)
-
-    def state_size(self) -> int:
-        heard = sum(len(clock) for clock in self.incoming.values())
-        return heard + len(self.outgoing.clock) + super().state_size()
 
     def _whole(self, sender: NodeId, changed: Changed) -> Stamped:
         """The copy with its whole clock again."""
@@ -112,6 +103,60 @@ class CompactionPairwise(StampedBroadcast):
         clock[own_slot] = number_of(publication.id)
         needs = {node: count for node, count in clock.items() if count > 0 and node != own_slot}
         return Stamped(publication, needs)
+
+    # Time and neighbours: `reliable_sending` makes channels reliable, which papers take for granted
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper: what was not acknowledged is repeated.
+        self.broadcast.sending.on_timer(name, subject, out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper: who comes back catches up, and nothing was said on the new link.
+        self.outgoing.forget(peer)
+        self.incoming[peer] = {}
+        self.links[peer] = link
+        self.broadcast.sending.on_neighbour_up(peer, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper: what it lacks is kept, what was said is forgotten.
+        self.outgoing.forget(peer)
+        self.incoming.pop(peer, None)
+        self.links.pop(peer, None)
+        self.broadcast.sending.on_neighbour_down(peer, out)
+
+    def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: others bring what a dead origin cannot.
+        self.broadcast.sending.on_suspect(peer, out)
+
+    def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: it can be asked again.
+        self.broadcast.sending.on_trust(peer, out)
+
+    # After a restart, and what the node asks
+
+    def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the paper, in which nobody crashes.
+        for record in records:
+            self.broadcast.restore(record)
+
+    def snapshot(self) -> list[Message]:
+        return self.broadcast.snapshot()
+
+    def explain(self, message: MessageId) -> list[MessageId]:
+        return self.broadcast.explain(message)
+
+    def waiting_bytes(self) -> int:
+        return self.broadcast.sending.waiting_bytes()
+
+    def kept_bytes(self) -> int:
+        return self.broadcast.kept_bytes()
+
+    def furthest(self, origin: NodeId) -> int:
+        return self.broadcast.sending.furthest(origin)
+
+    def state_size(self) -> int:
+        heard = sum(len(clock) for clock in self.incoming.values())
+        return heard + len(self.outgoing.clock) + self.broadcast.size()
 
 
 def build(setup: Setup) -> CompactionPairwise:

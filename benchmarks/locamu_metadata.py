@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
 from causalcast.core.topology import Surroundings
-from causalcast.parts.tree.neighbourhood import Neighbourhood
-from causalcast.parts.tree.safe_path import NOBODY
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
-from causalcast.protocols.locamu.protocol import SPEC, Copy
+from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind

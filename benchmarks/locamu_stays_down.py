@@ -10,7 +10,7 @@ import json
 import sys
 
 from causalcast.judge import judge
-from causalcast.protocols.locamu.protocol import SPEC
+from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary
 from causalcast.swarm.generate import toml_text

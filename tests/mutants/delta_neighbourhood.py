@@ -1,7 +1,7 @@
 """Planted bugs of `delta_neighbourhood`."""
 
 from causalcast.core import Message, NodeId, Outbox, Publication
-from causalcast.parts.tree.safe_path import NOBODY
+from causalcast.parts.tree.neighbourhood import NOBODY
 from causalcast.protocols.delta_neighbourhood import (
     DeltaNeighbourhood,
     LastNumbers,

@@ -1,43 +1,50 @@
 """Planted bugs of `locamu`: the errors of the papers put back, and slips that are easy to make."""
 
 from causalcast.core import Message, NodeId, Outbox, Setup
-from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.tree.safe_path import NOBODY, Numbers, SafePath, Stamped
-from causalcast.protocols.locamu.holdback import Arrived
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
+from causalcast.protocols.locamu.acknowledgements import Acknowledgements
+from causalcast.protocols.locamu.arrivals import Arrivals
+from causalcast.protocols.locamu.arrived_copy import Arrived
+from causalcast.protocols.locamu.forwarding import Forwarding
+from causalcast.protocols.locamu.headers import Headers
 from causalcast.protocols.locamu.link_header import HeaderReader
-from causalcast.protocols.locamu.local_past import LocalPast
+from causalcast.protocols.locamu.local_past import LocalPast, NumberSet
 from causalcast.protocols.locamu.message_log import Record
-from causalcast.protocols.locamu.number_set import NumberSet
-from causalcast.protocols.locamu.protocol import (
-    SPEC,
+from causalcast.protocols.locamu.messages import (
     Admission,
     Copy,
     Kept,
-    Locamu,
     Noted,
     Past,
     Probe,
     Subscription,
 )
+from causalcast.protocols.locamu.missing import Missing
+from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.processing import Processing
+from causalcast.protocols.locamu.protocol import Locamu
+from causalcast.protocols.locamu.safe_path import Numbers, SafePath, Stamped
+from causalcast.protocols.locamu.spec import SPEC
 from causalcast.swarm.mutant import Mutant, Patch
 
-_send_copy = Locamu._send_copy
-_is_known = Locamu._is_known
-_merge = Locamu._merge
-_stamp = Locamu._stamp
-_led_to = Locamu._led_to
-_finish = Locamu._finish
+_init_forwarding = Forwarding.__init__
+_send_copy = Forwarding._send_copy
+_is_known = Arrivals.is_known
+_merge = Processing._merge
+_stamp = Processing._stamp
+_led_to = Processing._led_to
+_finish = Processing._finish
 _on_recover = Locamu.on_recover
 _snapshot = Locamu.snapshot
 _read = HeaderReader._read
-_hear_of_members = Locamu._hear_of_members
+_hear_of_members = Processing._hear_of_members
 
 
 def built(setup: Setup, window: int, horizon: int) -> Locamu:
     f = setup.number("f")
     around = Neighbourhood(setup.me, setup.topology.ball(max(window, horizon)))
     locamu = Locamu(setup, around, SafePath(around, f + 1, window, f + 1))
-    locamu.horizon = horizon
+    locamu.peers.horizon = horizon
     return locamu
 
 
@@ -69,20 +76,20 @@ def always_complete(self: SafePath, message: Stamped) -> bool:
     return True
 
 
-def want_nothing(self: Locamu, now: int) -> dict[NodeId, list[int]]:
-    self._probed = {}
+def want_nothing(self: Missing, now: int, after: int) -> dict[NodeId, list[int]]:
+    self.probed = {}
     return {}
 
 
-def missing_itself(self: Locamu, copy: Arrived) -> Pair | None:
-    for issuer, to in self._needs_of_me(copy):
-        gap = self.past.first_gap(issuer, to, 0)
-        if gap > 0:
-            return issuer, NodeId(gap)
+def missing_itself(self: Missing, copy: Arrived) -> Pair | None:
+    for issuer, to in self._needs_here(copy):
+        number = self._past.first_missing(issuer, to, 0)
+        if number > 0:
+            return issuer, NodeId(number)
     return None
 
 
-def missing_nothing(self: Locamu, copy: Arrived) -> Pair | None:
+def missing_nothing(self: Missing, copy: Arrived) -> Pair | None:
     return None
 
 
@@ -92,26 +99,31 @@ def add_as_maximum(self: NumberSet, number: int) -> bool:
     return news
 
 
+def remember_the_past(self: Forwarding, state: NodeState, headers: Headers, window: int) -> None:
+    _init_forwarding(self, state, headers, window)
+    self.past = state.past  # type: ignore[attr-defined]
+
+
 def send_with_new_dependencies(
-    self: Locamu, record: Record, node: NodeId, before: list[NodeId], again: bool, out: Outbox
+    self: Forwarding, record: Record, node: NodeId, before: list[NodeId], again: bool, out: Outbox
 ) -> None:
-    record.needs = dict(self.past.numbers)
+    record.needs = dict(self.past.numbers)  # type: ignore[attr-defined]
     _send_copy(self, record, node, before, again, out)
 
 
-def never_repeating(self: Locamu, out: Outbox) -> None:
+def never_repeating(self: Processing, out: Outbox) -> None:
     return
 
 
-def send_nothing_again(self: Locamu, peer: NodeId, out: Outbox) -> None:
+def send_nothing_again(self: Forwarding, peer: NodeId, out: Outbox) -> None:
     return
 
 
-def wanted_once(self: Locamu, record: Record, node: NodeId, before: list[NodeId]) -> bool:
+def wanted_once(self: Forwarding, record: Record, node: NodeId, before: list[NodeId]) -> bool:
     return node not in record.sent and node not in record.known_at
 
 
-def done_when_acknowledged(self: Locamu, record: Record) -> bool:
+def done_when_acknowledged(self: Processing, record: Record) -> bool:
     return all(node in record.complete_at or node in record.known_at for node in record.targets)
 
 
@@ -121,32 +133,32 @@ def count_without_advancing(self: LocalPast, node: NodeId) -> int:
     return number
 
 
-def known_after_taking(self: Locamu, copy: Arrived) -> bool:
-    self._take_numbers(copy.numbers)
+def known_after_taking(self: Arrivals, copy: Arrived) -> bool:
+    self.take_numbers(copy.numbers)
     return _is_known(self, copy)
 
 
-def known_by_my_numbers_only(self: Locamu, copy: Arrived) -> bool:
+def known_by_my_numbers_only(self: Arrivals, copy: Arrived) -> bool:
     return any(
-        self.me in vector and self.past.has_arrived(issuer, vector[self.me])
+        self._me in vector and self._past.has_arrived(issuer, vector[self._me])
         for issuer, vector in copy.numbers.items()
     )
 
 
-def led_to_active_only(self: Locamu, record: Record) -> list[NodeId]:
-    return [node for node in _led_to(self, record) if node in self.active]
+def led_to_active_only(self: Processing, record: Record) -> list[NodeId]:
+    return [node for node in _led_to(self, record) if node in self.peers.active]
 
 
-def merge_without_arrivals(self: Locamu, copy: Arrived, out: Outbox) -> None:
+def merge_without_arrivals(self: Processing, copy: Arrived, out: Outbox) -> None:
     def nothing(numbers: Numbers) -> dict[NodeId, int]:
         return {}
 
-    self._take_numbers = nothing  # type: ignore[method-assign]
+    self.arrivals.take_numbers = nothing  # type: ignore[method-assign]
     _merge(self, copy, out)
-    del self._take_numbers
+    del self.arrivals.take_numbers
 
 
-def stamp_the_way_back_too(self: Locamu, record: Record) -> None:
+def stamp_the_way_back_too(self: Processing, record: Record) -> None:
     back, record.back = record.back, NOBODY
     _stamp(self, record)
     record.back = back
@@ -160,7 +172,7 @@ def recover_without_log(self: Locamu, records: list[Message], out: Outbox) -> No
     _on_recover(self, records, out)
     for record in list(self.log.records):
         self.log.remove(record)
-    self._incomplete = {}
+    self.acknowledgements._incomplete = {}
 
 
 def recover_without_arrivals(self: Locamu, records: list[Message], out: Outbox) -> None:
@@ -169,7 +181,7 @@ def recover_without_arrivals(self: Locamu, records: list[Message], out: Outbox) 
 
 def recover_without_counts(self: Locamu, records: list[Message], out: Outbox) -> None:
     _on_recover(self, records, out)
-    for node in self.extended:
+    for node in self.peers.reachable:
         self.past.numbers.pop((self.me, node), None)
 
 
@@ -187,7 +199,7 @@ def snapshot_without_past(self: Locamu) -> list[Message]:
     return [entry for entry in _snapshot(self) if not isinstance(entry, Past)]
 
 
-def publish_for_others(self: Locamu, record: Record, out: Outbox) -> None:
+def publish_for_others(self: Processing, record: Record, out: Outbox) -> None:
     before = len(out.effects)
     _finish(self, record, out)
     if record.origin == self.me and isinstance(record.message, Copy):
@@ -196,7 +208,7 @@ def publish_for_others(self: Locamu, record: Record, out: Outbox) -> None:
         ]
 
 
-def acknowledge_the_arrived(self: Locamu, record: Record) -> None:
+def acknowledge_the_arrived(self: Acknowledgements, record: Record, numbers: object) -> None:
     """Whatever arrived is said to be complete."""
     self._incomplete = {}
 
@@ -210,7 +222,7 @@ def raise_nothing(self: LocalPast, pair: Pair, number: int) -> None:
     return
 
 
-def admit_none_that_was_down(self: Locamu, record: Record, out: Outbox) -> None:
+def admit_none_that_was_down(self: Processing, record: Record, out: Outbox) -> None:
     message = record.message
     if isinstance(message, Admission) and message.joiner == self.me:
         asked_in_this_life = getattr(self, "asked_in_this_life", {})
@@ -221,7 +233,7 @@ def admit_none_that_was_down(self: Locamu, record: Record, out: Outbox) -> None:
     _hear_of_members(self, record, out)
 
 
-NO_PULL = Patch(Locamu, "_wanted", want_nothing)
+NO_PULL = Patch(Missing, "to_ask_for", want_nothing)
 
 MUTANTS = [
     Mutant(
@@ -258,13 +270,13 @@ MUTANTS = [
         "waits_for_itself",
         "a message does not wait for its own numbers (E4)",
         ["agreement", "at_rest"],
-        [Patch(Locamu, "_first_missing", missing_itself), NO_PULL],
+        [Patch(Missing, "first_for", missing_itself), NO_PULL],
     ),
     Mutant(
         "waits_for_nothing",
         "a message waits for its causes",
         ["causal_order", "fifo_order"],
-        [Patch(Locamu, "_first_missing", missing_nothing)],
+        [Patch(Missing, "first_for", missing_nothing)],
     ),
     Mutant(
         "arrived_as_maximum",
@@ -276,7 +288,10 @@ MUTANTS = [
         "dependencies_recomputed",
         "dependencies are frozen (E12)",
         ["invariant", "agreement", "at_rest"],
-        [Patch(Locamu, "_send_copy", send_with_new_dependencies)],
+        [
+            Patch(Forwarding, "__init__", remember_the_past),
+            Patch(Forwarding, "_send_copy", send_with_new_dependencies),
+        ],
     ),
     Mutant(
         "recovered_with_later_dependencies",
@@ -289,27 +304,27 @@ MUTANTS = [
         "what was lost with a link is sent again (E16)",
         ["agreement", "at_rest"],
         [
-            Patch(Locamu, "_keep_repeating", never_repeating),
-            Patch(Locamu, "_send_all_to", send_nothing_again),
+            Patch(Processing, "keep_repeating", never_repeating),
+            Patch(Forwarding, "send_all_to", send_nothing_again),
         ],
     ),
     Mutant(
         "never_repeated",
         "what is not acknowledged is repeated",
         ["agreement", "at_rest"],
-        [Patch(Locamu, "_keep_repeating", never_repeating)],
+        [Patch(Processing, "keep_repeating", never_repeating)],
     ),
     Mutant(
         "merged_not_sent_on",
         "numbers learned later are sent on (E8)",
         ["agreement", "at_rest", "validity"],
-        [Patch(Locamu, "_is_wanted", wanted_once), NO_PULL],
+        [Patch(Forwarding, "_is_wanted", wanted_once), NO_PULL],
     ),
     Mutant(
         "collected_when_acknowledged",
         "a message is forgotten when its numbers are complete everywhere (E14)",
         ["no_duplication", "no_exception", "at_rest", "agreement"],
-        [Patch(Locamu, "_is_done", done_when_acknowledged)],
+        [Patch(Processing, "_is_done", done_when_acknowledged)],
     ),
     Mutant(
         "always_complete",
@@ -321,7 +336,7 @@ MUTANTS = [
         "acknowledged_as_complete",
         "an acknowledgement says which numbers are known",
         ["no_duplication", "at_rest", "agreement", "no_exception"],
-        [Patch(Locamu, "_watch_complete", acknowledge_the_arrived)],
+        [Patch(Acknowledgements, "_mark_if_complete", acknowledge_the_arrived)],
     ),
     Mutant(
         "count_not_advanced",
@@ -333,31 +348,31 @@ MUTANTS = [
         "taken_before_tested",
         "a duplicate is looked for before the numbers are taken (E1)",
         ["agreement", "no_exception"],
-        [Patch(Locamu, "_is_known", known_after_taking)],
+        [Patch(Arrivals, "is_known", known_after_taking)],
     ),
     Mutant(
         "known_by_my_numbers_only",
         "any number makes a duplicate known",
         ["no_duplication", "agreement", "at_rest"],
-        [Patch(Locamu, "_is_known", known_by_my_numbers_only)],
+        [Patch(Arrivals, "is_known", known_by_my_numbers_only)],
     ),
     Mutant(
         "only_active_are_numbered",
         "every target within reach gets a number at once",
         ["causal_order", "agreement", "at_rest"],
-        [Patch(Locamu, "_led_to", led_to_active_only)],
+        [Patch(Processing, "_led_to", led_to_active_only)],
     ),
     Mutant(
         "merged_not_arrived",
         "the numbers of a duplicate have arrived too (E22)",
         ["invariant", "no_duplication", "agreement", "at_rest"],
-        [Patch(Locamu, "_merge", merge_without_arrivals)],
+        [Patch(Processing, "_merge", merge_without_arrivals)],
     ),
     Mutant(
         "numbered_backwards",
         "nothing is sent back where it came from",
         ["no_duplication", "agreement", "at_rest", "no_exception"],
-        [Patch(Locamu, "_stamp", stamp_the_way_back_too)],
+        [Patch(Processing, "_stamp", stamp_the_way_back_too)],
     ),
     Mutant(
         "probe_ignored",
@@ -399,7 +414,7 @@ MUTANTS = [
         "own_not_delivered",
         "a publisher that is a member delivers its own (E15)",
         ["validity"],
-        [Patch(Locamu, "_finish", publish_for_others)],
+        [Patch(Processing, "_finish", publish_for_others)],
     ),
     Mutant(
         "past_not_raised",
@@ -417,6 +432,6 @@ MUTANTS = [
         "join_lost_in_a_crash",
         "who asked to join is admitted after a crash, too",
         ["at_rest"],
-        [Patch(Locamu, "_hear_of_members", admit_none_that_was_down)],
+        [Patch(Processing, "_hear_of_members", admit_none_that_was_down)],
     ),
 ]

@@ -7,7 +7,8 @@ import pytest
 from causalcast.core import NodeId, Outbox, Publication
 from causalcast.core.ids import MessageId
 from causalcast.protocols.locamu.link_header import Header, HeaderReader
-from causalcast.protocols.locamu.protocol import Copy, Locamu
+from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import parse
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -41,7 +42,7 @@ class Line:
         world = self.run.simulation
         receiver = world.nodes[to].stack.multicast
         assert isinstance(receiver, Locamu)
-        reader = HeaderReader(receiver._plan(sender, to))
+        reader = HeaderReader(receiver.headers.plan(sender, to))
         messages = [world.codec.decode(item.data)[1] for item in world.queues[sender, to]]
         return [reader.read(m.header) for m in messages if isinstance(m, Copy)]
 

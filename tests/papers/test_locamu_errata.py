@@ -14,11 +14,14 @@ import pytest
 from causalcast.core import GroupId, Message, NodeId, Outbox, Setup
 from causalcast.judge import judge
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.tree.safe_path import Numbers, SafePath
 from causalcast.protocols.locamu.gap_consultation import GapConsultation, Inquiry
+from causalcast.protocols.locamu.invariants import nothing_is_left
 from causalcast.protocols.locamu.late_members import LateMembers
 from causalcast.protocols.locamu.message_log import Record
-from causalcast.protocols.locamu.protocol import SPEC, Locamu, nothing_is_left
+from causalcast.protocols.locamu.processing import Processing
+from causalcast.protocols.locamu.protocol import Locamu
+from causalcast.protocols.locamu.safe_path import Numbers, SafePath
+from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -619,13 +622,13 @@ def recover_nothing(*_: object) -> None:
     return
 
 
-_stamp = Locamu._stamp
+_stamp = Processing._stamp
 _on_recover = Locamu.on_recover
 _begin_consultation = GapConsultation.__init__
 _ask = GapConsultation._ask
 
 
-def freeze_after_counting(self: Locamu, record: Record) -> None:
+def freeze_after_counting(self: Processing, record: Record) -> None:
     _stamp(self, record)
     record.needs = dict(self.past.numbers)
 
@@ -637,7 +640,7 @@ def recover_without_the_last(self: Locamu, records: list[Message], out: Outbox) 
 # Errors that a thousand random schedules seldom meet; the others are mutants of the swarm.
 RARE = {
     "counted_before_frozen": [
-        Patch(Locamu, "_stamp", freeze_after_counting),
+        Patch(Processing, "_stamp", freeze_after_counting),
         *find_mutant(MUTANTS, "waits_for_itself").patches,  # the repair of E4 hides E2
     ],
     "nothing_is_pulled": [find_mutant(MUTANTS, "waits_for_itself").patches[1]],

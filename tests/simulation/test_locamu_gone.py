@@ -9,9 +9,11 @@ import pytest
 from causalcast.core import Message, NodeId, Outbox
 from causalcast.errors import ConfigError
 from causalcast.judge import Judgement, Violation, judge
-from causalcast.parts.tree.safe_path import SafePath
-from causalcast.protocols.locamu.messages import GivenUp
+from causalcast.protocols.locamu.giving_up import GivingUp
+from causalcast.protocols.locamu.messages import GivenUp, Gone
 from causalcast.protocols.locamu.protocol import Locamu
+from causalcast.protocols.locamu.safe_path import SafePath
+from causalcast.protocols.locamu.substitution import Substitution
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -60,19 +62,19 @@ def test_the_adversary_finds_nothing_but_losses() -> None:
     assert campaign.fired["lost_with_a_node_that_is_gone"] < FEW
 
 
-def give_up_at_once(self: Locamu, sender: object, told: object, out: object) -> None:
-    self.declare_gone(told.peer, out)  # type: ignore[attr-defined,arg-type]
-    for node in self.departures.to_tell(told.peer):  # type: ignore[attr-defined]
-        self.departures.heard[told.peer][node] = None  # type: ignore[attr-defined]
-    self._give_up(told.peer, out)  # type: ignore[attr-defined,arg-type]
+def give_up_at_once(self: GivingUp, sender: NodeId, told: Gone, out: Outbox) -> None:
+    self.declare_gone(told.peer, out)
+    for node in self._departures.to_tell(told.peer):
+        self._departures.heard[told.peer][node] = None
+    self._give_up(told.peer, out)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "patch"),
     [
-        ("nothing_handed_on", Patch(Locamu, "_hand_on", lambda *_: None)),
-        ("never_given_up", Patch(Locamu, "_give_up", lambda *_: None)),
+        ("nothing_handed_on", Patch(Substitution, "hand_on", lambda *_: None)),
+        ("never_given_up", Patch(GivingUp, "_give_up", lambda *_: None)),
     ],
 )
 def test_it_would_find_more(name: str, patch: Patch) -> None:
@@ -96,7 +98,7 @@ _on_recover = Locamu.on_recover
     [
         (
             "given_up_what_was_only_passed_on",
-            Patch(Locamu, "_on_gone_told", give_up_at_once),
+            Patch(GivingUp, "on_gone_told", give_up_at_once),
             "causal_order",
         ),
         (
@@ -165,10 +167,10 @@ def test_a_second_node_that_is_gone_lets_others_think_again_about_the_first() ->
 def test_two_fallen_neighbours_cannot_be_declared_gone_from_both_ends() -> None:
     """Nobody is left who could tell node 1 what node 4 was told. So neither is accepted."""
     run = stage(6, 1, {"all": list(range(6))}, "crash 2 0", "crash 3 0")
-    assert "bring others of them back" in locamu(run, 1).objection_to_losing(NodeId(2))
-    assert "bring others of them back" in locamu(run, 4).objection_to_losing(NodeId(3))
+    assert "bring others of them back" in locamu(run, 1).giving_up.objection(NodeId(2))
+    assert "bring others of them back" in locamu(run, 4).giving_up.objection(NodeId(3))
     do(run, "recover", 3)
-    assert locamu(run, 1).objection_to_losing(NodeId(2)) == ""
+    assert locamu(run, 1).giving_up.objection(NodeId(2)) == ""
 
 
 def test_a_node_that_is_told_of_too_many_refuses() -> None:

@@ -4,7 +4,8 @@ message that comes."""
 from typing import Any
 
 from causalcast.core import NodeId, Outbox
-from causalcast.protocols.locamu.holdback import Arrived
+from causalcast.protocols.locamu.arrived_copy import Arrived
+from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
@@ -13,7 +14,7 @@ from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch
 
 WAITING = 20
-_send_copy = Locamu._send_copy
+_send_copy = Forwarding._send_copy
 
 
 def stage(
@@ -60,12 +61,18 @@ class Counted:
 
     def mutant(self) -> Mutant:
         def send(
-            node: Locamu, record: Record, to: NodeId, before: list[NodeId], again: bool, out: Outbox
+            node: Forwarding,
+            record: Record,
+            to: NodeId,
+            before: list[NodeId],
+            again: bool,
+            out: Outbox,
         ) -> None:
-            self.sent[node.me, to] = self.sent.get((node.me, to), 0) + 1
+            me = node._me
+            self.sent[me, to] = self.sent.get((me, to), 0) + 1
             _send_copy(node, record, to, before, again, out)
 
-        return Mutant("counted", "", [], [Patch(Locamu, "_send_copy", send)])
+        return Mutant("counted", "", [], [Patch(Forwarding, "_send_copy", send)])
 
 
 # Node 1 publishes, reaches node 0 and falls: what node 0 publishes waits at node 2 for that.
@@ -107,7 +114,8 @@ def test_a_repetition_of_what_waits_asks_no_new_question() -> None:
         dict(copy.needs),
         0,
     )
-    locamu(run, 5)._take_in(again, copy.number, Outbox())
+    again.number = copy.number
+    locamu(run, 5).processing.take_in(copy.source, again, Outbox())
     assert dict(locamu(run, 5).consultation.asked) == first
 
 
@@ -115,7 +123,7 @@ def test_what_a_node_sent_and_is_held_is_not_asked_of_it_again() -> None:
     run = stage([[0, 1], [1, 2]], {"all": [0, 1, 2]}, 1, [*FALLS, *["publish 0 all"] * WAITING])
     turn(run, 3)
     waiting = locamu(run, 2)
-    wanted = waiting._wanted(1 << 60)
+    wanted = waiting.missing.to_ask_for(1 << 60, 0)
     assert wanted == {1: [1]}  # and nothing of node 0, whose copies are here
 
 

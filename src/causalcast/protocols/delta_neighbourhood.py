@@ -43,8 +43,7 @@ from causalcast.core import (
 )
 from causalcast.core.spec import OptionValue
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
-from causalcast.parts.tree.neighbourhood import Neighbourhood
-from causalcast.parts.tree.safe_path import NOBODY
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 
 REPEAT: Final = "repeat"
 

@@ -2,7 +2,9 @@
 
 from causalcast.core import NodeId, graphs
 from causalcast.core.ids import MessageId, message_id
-from causalcast.protocols.locamu.protocol import SPEC, Locamu, is_within_budget
+from causalcast.protocols.locamu.fault_budget import is_within_budget
+from causalcast.protocols.locamu.protocol import Locamu
+from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import parse
 from causalcast.simulator.scenarios.scenario import Scenario

@@ -5,9 +5,12 @@ million. The way between two nodes of a ball lies in the ball, and two nodes agr
 that both their balls show.
 """
 
+from typing import Final
+
 from causalcast.core.ids import NodeId
 from causalcast.core.topology import Topology
 
+NOBODY: Final = NodeId(-1)
 Pair = tuple[NodeId, NodeId]
 
 
@@ -24,7 +27,6 @@ class Neighbourhood:
             for other, hops in ball.distances(node, self._size).items():
                 self._distances[place * self._size + self._place[other]] = hops
         self._ways: dict[Pair, list[NodeId]] = {}
-
         self._near: dict[Pair, dict[Pair, None]] = {}
 
     def __getstate__(self) -> dict[str, object]:

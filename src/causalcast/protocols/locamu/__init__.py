@@ -1,5 +1,5 @@
-"""LoCaMu: `protocol` is the automaton, the rest are its own parts."""
+"""LoCaMu: `protocol` has its handlers, `spec` what it promises, the rest are its own parts."""
 
-from causalcast.protocols.locamu.protocol import SPEC
+from causalcast.protocols.locamu.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -6,7 +6,7 @@ is still missing given up: nobody can bring it any more.
 """
 
 from causalcast.core.ids import NodeId
-from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
 
 
 class Departures:
@@ -26,6 +26,7 @@ class Departures:
         # Does not: then everybody is asked again.
         self.heard: dict[NodeId, dict[NodeId, None]] = {}  # gone -> who is through with it
         self.refused: dict[NodeId, None] = {}  # others say they are gone, beyond the budget
+        self.expelled_by = NOBODY  # who told this node that it was declared gone
 
     def declare(self, peer: NodeId) -> None:
         """It never comes back."""

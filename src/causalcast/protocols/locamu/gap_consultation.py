@@ -19,8 +19,8 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.tree.safe_path import Numbers
-from causalcast.protocols.locamu.number_set import NumberSet
+from causalcast.protocols.locamu.local_past import NumberSet
+from causalcast.protocols.locamu.safe_path import Numbers
 
 Row = dict[NodeId, int]  # whom -> the greatest number given
 
@@ -220,7 +220,7 @@ class GapConsultation:
         known: list[Numbers] | None = None
         for (node, question), ask in list(self.unanswered.items()):
             if any(
-                issuer not in mine or mine[issuer].first_gap(count, ask.own.get(issuer, 0)) > 0
+                issuer not in mine or mine[issuer].first_missing(count, ask.own.get(issuer, 0)) > 0
                 for issuer, count in ask.counts.items()
                 if issuer not in given_up
             ):

@@ -1,50 +1,14 @@
 """Copies that wait for causes, found again by what they wait for.
 
-A waiting copy stands in the queue of one number it lacks; only when that number is there is it
-looked at again. It is also found by any number it carries: if another copy of the same message is
-processed first, this one is a duplicate and waits no longer.
+A waiting copy stands in the queue of one number that is missing; only when that number is there is
+it looked at again. It is also found by any number it carries: if another copy of the same message
+is processed first, this one is a duplicate and waits no longer.
 """
 
 from causalcast.core.ids import NodeId
-from causalcast.core.message import Message
 from causalcast.parts.tree.neighbourhood import Pair
-from causalcast.parts.tree.safe_path import Numbers, Stamped
-from causalcast.protocols.locamu.gap_consultation import Inquiry
-
-Stamp = tuple[NodeId, NodeId, int]  # issuer, for whom, number
-
-
-class Arrived(Stamped):
-    """A copy that arrived: from whom, what, and what it depends on."""
-
-    def __init__(
-        self,
-        source: NodeId,
-        message: Message,
-        origin: NodeId,
-        epoch: int,
-        back: NodeId,
-        numbers: Numbers,
-        needs: dict[Pair, int],
-        at: int,
-    ) -> None:
-        super().__init__(origin, epoch, back, numbers)
-        self.since = at
-        self.source = source
-        self.message = message
-        self.needs = needs
-        self.inquiry = Inquiry()
-        self.number = 0  # of the source, for this node
-        self.waits_for: Pair | None = None  # issuer and number
-        self.told = False  # that it is held
-
-    def stamps(self) -> list[Stamp]:
-        """All numbers it carries."""
-        return [
-            (issuer, node, number)
-            for issuer, vector in self.numbers.items()
-            for node, number in vector.items()
-        ]
+from causalcast.protocols.locamu.arrived_copy import Arrived
+from causalcast.protocols.locamu.safe_path import Stamp
 
 
 class Holdback:
@@ -52,14 +16,14 @@ class Holdback:
 
     def __init__(self) -> None:
         self.copies: dict[Pair, Arrived] = {}
-        self._by_need: dict[Pair, dict[Pair, None]] = {}
+        self._by_missing: dict[Pair, dict[Pair, None]] = {}
         self._by_stamp: dict[Stamp, dict[Pair, None]] = {}
 
     def put(self, key: Pair, copy: Arrived) -> None:
-        """Let a copy wait for `copy.waits_for`, or for something that is not a number."""
+        """Let a copy wait for `copy.missing`, or for something that is not a number."""
         self.copies[key] = copy
-        if copy.waits_for is not None:
-            self._by_need.setdefault(copy.waits_for, {})[key] = None
+        if copy.missing is not None:
+            self._by_missing.setdefault(copy.missing, {})[key] = None
         for stamp in copy.stamps():
             self._by_stamp.setdefault(stamp, {})[key] = None
 
@@ -68,8 +32,8 @@ class Holdback:
         copy = self.copies.pop(key, None)
         if copy is None:
             return None
-        if copy.waits_for is not None:
-            _drop(self._by_need, copy.waits_for, key)
+        if copy.missing is not None:
+            _drop(self._by_missing, copy.missing, key)
         for stamp in copy.stamps():
             queue = self._by_stamp.get(stamp)
             if queue is not None:
@@ -78,9 +42,13 @@ class Holdback:
                     del self._by_stamp[stamp]
         return copy
 
+    def has(self, source: NodeId, number: int) -> bool:
+        """Whether the copy that a node numbered so waits here."""
+        return (source, NodeId(number)) in self.copies
+
     def waiting_for(self, issuer: NodeId, number: int) -> list[Pair]:
         """The copies that wait for this number."""
-        return list(self._by_need.get((issuer, NodeId(number)), ()))
+        return list(self._by_missing.get((issuer, NodeId(number)), ()))
 
     def carrying(self, stamp: Stamp) -> list[Pair]:
         """The copies that carry this number."""

@@ -70,6 +70,27 @@ class LateMembers:
         else:
             self.withdrawn[group] = None
 
+    def waiting_for(self, coordinator: NodeId) -> list[GroupId]:
+        """The groups that this node wants to join, and this coordinator is to admit it to."""
+        return [
+            group
+            for group in self.joining
+            if self.is_open(group)
+            and group not in self.withdrawn
+            and self.coordinator(group) == coordinator
+        ]
+
+    def refusal(self, group: GroupId, suspected: dict[NodeId, None]) -> str:
+        """Why this node cannot join a group now; empty if it can."""
+        coordinator = self.coordinator(group)
+        if group in self.admitted:
+            return ""
+        if coordinator in self.gone:
+            return f"node {coordinator}, which admits its new members, was declared gone"
+        if coordinator in suspected:
+            return f"node {coordinator}, which admits its new members, seems to be down"
+        return ""
+
     def coordinator(self, group: GroupId) -> NodeId:
         """Who admits new members."""
         return min(self._groups.members_of(group) or self._surroundings.everybody())

@@ -17,8 +17,8 @@ its own successors.
 from typing import Final
 
 from causalcast.core.ids import NodeId
-from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.tree.safe_path import NOBODY, Numbers
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
+from causalcast.protocols.locamu.safe_path import Numbers
 
 _ORIGIN_UNKNOWN: Final = 0
 _ORIGIN_FIRST: Final = 1

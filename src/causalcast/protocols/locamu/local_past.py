@@ -7,8 +7,49 @@ near enough to matter are kept, so the size depends on the tree's degree and not
 
 from causalcast.core.ids import NodeId
 from causalcast.parts.tree.neighbourhood import Pair
-from causalcast.parts.tree.safe_path import Numbers
-from causalcast.protocols.locamu.number_set import NumberSet
+from causalcast.protocols.locamu.safe_path import Numbers
+
+
+class NumberSet:
+    """Numbers from 1 on that come almost in order: all of 1..`count`, and `extras` beyond a gap."""
+
+    __slots__ = ("count", "extras")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.extras: dict[int, None] = {}
+
+    def add(self, number: int) -> bool:
+        """Put a number in; True if it is new."""
+        if number <= self.count or number in self.extras:
+            return False
+        if number > self.count + 1:
+            self.extras[number] = None
+            return True
+        self.count = number
+        while self.count + 1 in self.extras:
+            self.count += 1
+            del self.extras[self.count]
+        return True
+
+    def has(self, number: int) -> bool:
+        """Whether it is in the set."""
+        return number <= self.count or number in self.extras
+
+    def first_missing(self, to: int, leaving_out: int) -> int:
+        """The smallest number of 1..`to` that is not here and not `leaving_out`; 0 if none."""
+        for number in range(self.count + 1, to + 1):
+            if number != leaving_out and number not in self.extras:
+                return number
+        return 0
+
+    def missing(self, to: int, leaving_out: int) -> list[int]:
+        """All of 1..`to` that are not here, but for `leaving_out`."""
+        return [
+            number
+            for number in range(self.count + 1, to + 1)
+            if number != leaving_out and number not in self.extras
+        ]
 
 
 class LocalPast:
@@ -40,10 +81,10 @@ class LocalPast:
         """It was processed here; True if that is news."""
         return issuer in self.arrived and self.arrived[issuer].add(number)
 
-    def first_gap(self, issuer: NodeId, to: int, leaving_out: int) -> int:
+    def first_missing(self, issuer: NodeId, to: int, leaving_out: int) -> int:
         """The first number of `issuer` up to `to` that did not arrive; 0 if none."""
         known = self.arrived.get(issuer)
-        return 0 if known is None else known.first_gap(to, leaving_out)
+        return 0 if known is None else known.first_missing(to, leaving_out)
 
     # Records
 

@@ -3,10 +3,9 @@
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
-from causalcast.parts.tree.neighbourhood import Pair
-from causalcast.parts.tree.safe_path import NOBODY, Numbers, Stamped
-from causalcast.protocols.locamu.holdback import Stamp
+from causalcast.parts.tree.neighbourhood import NOBODY, Pair
 from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.safe_path import Numbers, Stamp, Stamped
 
 
 class Record(Stamped):
@@ -32,8 +31,8 @@ class Record(Stamped):
         self.since = at  # when it was processed here
         self.needs: dict[Pair, int] = {}
         self.targets: dict[NodeId, int] = {}  # whom I numbered it for
-        self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward
-        self.beside: dict[NodeId, int] = {}  # who handed it on from beside its way, and its number
+        self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward from here
+        self.handed_on_by: dict[NodeId, int] = {}  # who is not on its way, and that one's number
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
@@ -42,33 +41,35 @@ class Record(Stamped):
         self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
         self.tries: dict[NodeId, int] = {}  # how often that was in vain
 
-    def stamps(self) -> list[Stamp]:
-        """All numbers it was given, as far as they are known."""
-        return [
-            (issuer, node, number)
-            for issuer, vector in self.numbers.items()
-            for node, number in vector.items()
-        ]
-
     def forget_tries(self, node: NodeId) -> None:
         """There is another link to a target, or none: what it was sent may be lost."""
         self.sent.pop(node, None)
         self.held_at.pop(node, None)
         self.tries.pop(node, None)
 
+    def is_numbered(self, issuer: NodeId, node: NodeId) -> bool:
+        """Whether it is known how an issuer numbered it for a node."""
+        return issuer in self.numbers and node in self.numbers[issuer]
+
     def numbers_for(self, node: NodeId) -> dict[NodeId, int]:
         """Who numbered it for a node, and how."""
         return {issuer: vector[node] for issuer, vector in self.numbers.items() if node in vector}
 
-    def to_confirm(self, me: NodeId) -> dict[NodeId, int]:
-        """Who wants to hear that it is here, and under which number."""
-        return {**self.beside, **self.numbers_for(me)}
+    def onward(self) -> dict[NodeId, int]:
+        """The targets on the message's normal path, without those it is handed on to in place of a
+        node that failed."""
+        return {node: number for node, number in self.targets.items() if node not in self.handed_on}
+
+    def given_by_others(self, me: NodeId) -> Stamp:
+        """A number by which it is found after a crash, too: its own ones may have been added to."""
+        return next(stamp for stamp in self.stamps() if stamp[0] != me)
 
 
 class MessageLog:
     """The records in the order they were processed, and where each number leads."""
 
-    def __init__(self) -> None:
+    def __init__(self, me: NodeId) -> None:
+        self.me = me
         self.records: dict[Record, None] = {}
         self.own: dict[Record, None] = {}  # those that were published here
         self.open: dict[NodeId, dict[Record, None]] = {}  # by targets that may not be complete
@@ -125,10 +126,10 @@ class MessageLog:
             record.origin = origin
         return news
 
-    def came_beside(self, record: Record, issuer: NodeId, me: NodeId, number: int) -> None:
+    def note_handed_on(self, record: Record, issuer: NodeId, number: int) -> None:
         """It was handed on by a node that is not on its way."""
-        record.beside[issuer] = number
-        self._index[issuer, me, number] = record
+        record.handed_on_by[issuer] = number
+        self._index[issuer, self.me, number] = record
 
     def remove(self, record: Record) -> None:
         """Forget a record."""
@@ -140,8 +141,15 @@ class MessageLog:
                 self.open[node].pop(record, None)
         for stamp in record.stamps():
             self._index.pop(stamp, None)
-        if record.beside:
+        if record.handed_on_by:
             self._index = {stamp: r for stamp, r in self._index.items() if r is not record}
+
+    def numbers_onward(self) -> list[Numbers]:
+        """The numbers of all records, without those that were given to hand them on."""
+        return [
+            {**record.numbers, self.me: record.onward()} if record.handed_on else record.numbers
+            for record in self.records
+        ]
 
     def size(self) -> int:
         """Numbers kept."""

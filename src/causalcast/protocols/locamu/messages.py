@@ -4,7 +4,7 @@ from typing import Final
 
 from causalcast.core.ids import GroupId, MessageId, NodeId
 from causalcast.core.message import Membership, Message, Publication, Wire
-from causalcast.parts.tree.safe_path import Numbers
+from causalcast.protocols.locamu.safe_path import Numbers
 
 # Between nodes
 

@@ -3,9 +3,9 @@
 from causalcast.core import NodeId, Outbox
 from causalcast.core.topology import Topology
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
-from causalcast.parts.tree.safe_path import Numbers
 from causalcast.protocols.locamu.gap_consultation import Answer, Ask, GapConsultation, Inquiry
-from causalcast.protocols.locamu.number_set import NumberSet
+from causalcast.protocols.locamu.local_past import NumberSet
+from causalcast.protocols.locamu.safe_path import Numbers
 
 # 0 - 1 - 3 - 4, and 5 beside 3: a copy from 1 to 4 jumps over 3, so 5 is asked.
 TREE = {0: [1], 1: [0, 3], 3: [1, 4, 5], 4: [3], 5: [3]}

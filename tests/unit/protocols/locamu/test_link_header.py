@@ -7,8 +7,7 @@ import pytest
 from causalcast.core import NodeId, graphs
 from causalcast.core.groups import Groups
 from causalcast.core.topology import Surroundings, Topology
-from causalcast.parts.tree.neighbourhood import Neighbourhood
-from causalcast.parts.tree.safe_path import NOBODY
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 from causalcast.protocols.locamu.link_header import (
     Header,
     HeaderReader,

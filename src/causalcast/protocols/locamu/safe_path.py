@@ -7,15 +7,12 @@ are known for the same message by any number both carry. A copy carries the numb
 numbers do, since every copy carries them that far.
 """
 
-from typing import Final
-
 from causalcast.core.ids import NodeId
-from causalcast.parts.tree.neighbourhood import Neighbourhood
-
-NOBODY: Final = NodeId(-1)
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 
 # issuer -> whom it numbered the message for -> the number
 Numbers = dict[NodeId, dict[NodeId, int]]
+Stamp = tuple[NodeId, NodeId, int]  # issuer, for whom, number
 
 
 class Stamped:
@@ -30,6 +27,14 @@ class Stamped:
         self.epoch = epoch
         self.back = back
         self.numbers = numbers
+
+    def stamps(self) -> list[Stamp]:
+        """All numbers it was given, as far as they are known."""
+        return [
+            (issuer, node, number)
+            for issuer, vector in self.numbers.items()
+            for node, number in vector.items()
+        ]
 
 
 class SafePath:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from causalcast.protocols.locamu.number_set import NumberSet
+from causalcast.protocols.locamu.local_past import NumberSet
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -17,8 +17,8 @@ def test_it_behaves_like_a_set(seed: int) -> None:
         model.add(number)
         to, own = rng.randint(0, 45), rng.randint(0, 45)
         missing = [n for n in range(1, to + 1) if n not in model and n != own]
-        assert numbers.gaps(to, own) == missing
-        assert numbers.first_gap(to, own) == (missing[0] if missing else 0)
+        assert numbers.missing(to, own) == missing
+        assert numbers.first_missing(to, own) == (missing[0] if missing else 0)
         assert all(numbers.has(n) == (n in model) for n in range(1, 46))
 
 

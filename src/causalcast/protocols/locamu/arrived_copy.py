@@ -1,0 +1,89 @@
+"""A copy that arrived, made from what stands in the message that brought it."""
+
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message
+from causalcast.parts.tree.neighbourhood import NOBODY, Pair
+from causalcast.protocols.locamu.gap_consultation import Inquiry
+from causalcast.protocols.locamu.link_header import Header
+from causalcast.protocols.locamu.messages import Admission, Copy, HandedOn, Subscription
+from causalcast.protocols.locamu.peers import Peers
+from causalcast.protocols.locamu.safe_path import Numbers, Stamped
+
+
+class Arrived(Stamped):
+    """A copy that arrived: from whom, what, and what it depends on."""
+
+    def __init__(
+        self,
+        source: NodeId,
+        message: Message,
+        origin: NodeId,
+        epoch: int,
+        back: NodeId,
+        numbers: Numbers,
+        needs: dict[Pair, int],
+        at: int,
+    ) -> None:
+        super().__init__(origin, epoch, back, numbers)
+        self.since = at
+        self.source = source
+        self.message = message
+        self.needs = needs
+        self.inquiry = Inquiry()
+        self.number = 0  # of the source, for this node
+        self.missing: Pair | None = None  # issuer and number of what it waits for
+        self.announced = False  # that it is held
+
+    def is_handed_on(self) -> bool:
+        """Whether its sender is not on the message's way, and sent it in place of another."""
+        return self.source not in self.numbers
+
+
+def sent_copy(
+    peers: Peers, sender: NodeId, message: Message, header: Header, now: int
+) -> Arrived | None:
+    """A copy that came along its way; None if its sender gave it no number for this node."""
+    number = header.numbers.get(sender, {}).get(peers.me)
+    if number is None:
+        return None
+    back = peers.around.hop(peers.me, sender)
+    copy = Arrived(
+        sender, message, header.origin, header.epoch, back, header.numbers, header.needs, now
+    )
+    copy.number = number
+    return copy
+
+
+def handed_on_copy(
+    peers: Peers, window: int, sender: NodeId, handed: HandedOn, now: int
+) -> Arrived | None:
+    """A copy from somebody who stands on the far side of a node that cannot send it; None if it
+    makes no sense. Only what is near enough is taken from it."""
+    around, me = peers.around, peers.me
+    number = handed.numbers.get(sender, {}).get(me)
+    if number is None or not isinstance(handed.message, (Copy, Subscription, Admission)):
+        return None
+    near = around.pairs_within(peers.horizon, peers.reach)
+    needs = {
+        (issuer, node): count
+        for issuer, row in handed.needs.items()
+        for node, count in row.items()
+        if node == me or (issuer, node) in near
+    }
+    numbers = {
+        issuer: row
+        for issuer, row in handed.numbers.items()
+        if issuer not in (sender, me)
+        and around.knows(issuer)
+        and around.distance(issuer, me) <= window
+    }
+    way = [issuer for issuer, row in numbers.items() if me in row]
+    if not way:
+        return None
+    origin = NodeId(handed.origin)
+    if not around.knows(origin):
+        origin = NOBODY
+    back = around.hop(me, way[0])
+    copy = Arrived(sender, handed.message, origin, handed.epoch, back, numbers, needs, now)
+    copy.number = number
+    return copy

@@ -16,7 +16,7 @@ from loopback_nodes import Neighbourhood, disorder, take, until
 
 from causalcast import Node
 from causalcast.errors import CausalcastError, JournalError
-from causalcast.runtime.links.tcp import Connection
+from causalcast.runtime.links.links import Connection
 from causalcast.runtime.storage import journal
 from causalcast.trace import node_log
 from causalcast.trace.gather import gather

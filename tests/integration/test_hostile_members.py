@@ -45,7 +45,7 @@ class Liar:
     def __init__(self, town: Neighbourhood, node: Node) -> None:
         self._town = town
         self._links = node._running().links
-        self._codec = node._running().codec
+        self._codec = node._running().wire.codec
 
     async def __aenter__(self) -> "Liar":
         self.reader, self._writer = await asyncio.open_connection(
@@ -137,7 +137,8 @@ def test_numbers_that_went_to_other_groups_cut_no_link(tmp_path: Path, protocol:
         async with town.node(1) as one, town.node(2) as two, town.node(3) as three:
             await until(lambda: 2 in links(one) and {1, 3} <= {*links(two)})
             await one.group("ours").publish(b"first")
-            one._running()._published += 1 << 20  # as many as to groups that the others are not in
+            # As many as to groups that the others are not in.
+            one._running().parts.publishing.published += 1 << 20
             await one.group("ours").publish(b"second")
             assert await take(two.group("ours"), 2) == [b"first", b"second"]
             assert await take(three.group("ours"), 2) == [b"first", b"second"]

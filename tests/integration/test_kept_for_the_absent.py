@@ -7,7 +7,7 @@ import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, take, until
 
 from causalcast import Node
-from causalcast.runtime import compaction
+from causalcast.runtime.host import compaction
 from causalcast.runtime.storage import journal, journal_frames
 from causalcast.runtime.storage.journal_frames import read_frames
 
@@ -66,7 +66,7 @@ class Publisher:
 
     def events(self) -> list[str]:
         """What its operator heard of what is kept."""
-        names = [event.name for event in self.node._running().events.since(0)]
+        names = [event.name for event in self.node._running().observed.events.since(0)]
         return [name for name in names if name.startswith("keeps_")]
 
 
@@ -172,11 +172,13 @@ def test_a_snapshot_may_have_many_entries_and_frames(
         one = town.node(1)
         await one.start()
         host = one._running()
+        keeper = host.parts.keeper
+        assert keeper is not None
         for number in range(count):
             await one.group("all").publish(b"%d" % number + BODY)
-        host._compact_at = 0
+        keeper._compact_at = 0
         await one.group("all").publish(b"%d" % count + BODY)
-        await until(lambda: host._compact_at > 0 and not host._compacting)
+        await until(lambda: keeper._compact_at > 0 and not keeper._is_compacting)
         await one.stop()
         content = (tmp_path / "node-1/data/journal").read_bytes()
         assert content.startswith(journal_frames.COMPACTED)

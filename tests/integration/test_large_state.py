@@ -13,7 +13,7 @@ from causalcast.core.message import Publication
 from causalcast.errors import WireError
 from causalcast.parts.broadcast.reliable_sending import Have
 from causalcast.protocols.naive_flood import Copy
-from causalcast.runtime.links import tcp
+from causalcast.runtime.links import links as tcp
 from causalcast.runtime.links.greeting import LIMIT
 from causalcast.runtime.security.revocations import MOST_BYTES
 from causalcast.wire.framing import LONGEST_MESSAGE, frame
@@ -47,8 +47,8 @@ def test_any_message_of_a_protocol_may_be_longer_than_a_frame(tmp_path: Path) ->
         async with town.running() as (one, two):
             host = one._running()
             ids = [MessageId(message_id(NodeId(2), number)) for number in range(1, 400_000)]
-            data = host.codec.encode(Have({}, ids, False, False))
-            assert len(data) > host.codec.max_frame
+            data = host.wire.codec.encode(Have({}, ids, False, False))
+            assert len(data) > host.wire.codec.max_frame
             host.links.send(NodeId(2), data, ANY_LINK)
             host.links.flush()
             await one.group("all").publish(b"behind it")
@@ -118,7 +118,7 @@ def test_a_link_that_is_lost_at_once_is_dialled_less_and_less_often(tmp_path: Pa
             def refuse(link: object, frames: object) -> None:
                 raise WireError("nothing suits me")
 
-            refusing.frames_came = refuse  # type: ignore[method-assign]
+            refusing._listener.frames_came = refuse  # type: ignore[method-assign]
             await until(lambda: dialling.links._pauses.get(NodeId(1), 0) >= 4 * tcp.FIRST_PAUSE)
 
     asyncio.run(story())
@@ -133,7 +133,7 @@ def test_whoever_sends_is_alive_before_its_message_is_whole(tmp_path: Path) -> N
         await one.start()
         host = one._running()
         heard: list[NodeId] = []
-        host.heard = heard.append  # type: ignore[method-assign]
+        host._listener.heard = heard.append  # type: ignore[method-assign]
         _, writer = await asyncio.open_connection("127.0.0.1", town.ports[1])
         hello = msgspec.structs.replace(
             host.links.greeting, node=2, start=1, link=2 << 32 | 1, wanted=1
@@ -141,7 +141,7 @@ def test_whoever_sends_is_alive_before_its_message_is_whole(tmp_path: Path) -> N
         writer.write(frame(hello.encode()))
         await until(lambda: links(one) == [2])
         large = frame(
-            host.codec.encode(
+            host.wire.codec.encode(
                 Copy(Publication(message_id(NodeId(2), 1), GroupId(0), bytes(100_000)))
             )
         )

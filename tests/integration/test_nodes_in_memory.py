@@ -134,7 +134,7 @@ def test_a_slow_consumer_slows_its_publishers(tmp_path: Path) -> None:
         assert host.inbox.is_full
         one_read = 1 << 18
         assert host.inbox.memory() < LIMIT + 2 * one_read
-        assert sender.stack.multicast.waiting_bytes() < 2 * LIMIT + one_read
+        assert sender.parts.stack.multicast.waiting_bytes() < 2 * LIMIT + one_read
         link = sender.links.current_link(two.id)
         assert link is not None and link._transport is not None
         window = 1000 * (size + 100)

@@ -12,7 +12,7 @@ from loopback_nodes import Neighbourhood, disorder, links, take, until
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
-from causalcast.runtime.links.tcp import TcpLinks
+from causalcast.runtime.links.links import Links
 from causalcast.runtime.storage.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
@@ -122,7 +122,9 @@ def test_what_depends_on_an_entry_waits_for_it_too(tmp_path: Path, disk: threadi
 
     async def story() -> None:
         async with town.running() as (one, two):
-            neighbour = broadcast_of(two._running().stack.multicast).sending.neighbours[NodeId(1)]
+            neighbour = broadcast_of(two._running().parts.stack.multicast).sending.neighbours[
+                NodeId(1)
+            ]
             await asyncio.sleep(0.05)
             disk.clear()
             await two.group("all").publish(b"for node 1")
@@ -306,10 +308,12 @@ def test_compaction_takes_in_what_is_on_its_way_to_the_disk(tmp_path: Path) -> N
         await node.start()
         await node.group("all").publish(b"first")
         host = node._running()
+        keeper = host.parts.keeper
+        assert keeper is not None
         behind = log.read_bytes()
-        host._compact_at = 0
+        keeper._compact_at = 0
         await node.group("all").publish(b"second")
-        await until(lambda: host._compact_at > 0 and not host._compacting)
+        await until(lambda: keeper._compact_at > 0 and not keeper._is_compacting)
         host.fail(NodeError("somebody pulled the plug"), "a test")
         log.write_bytes(behind)
 
@@ -365,7 +369,7 @@ def test_joining_and_leaving_a_group_while_it_runs(tmp_path: Path) -> None:
     async def story() -> None:
         async with town.running() as (one, two):
             await one.group("solo").publish(b"before")
-            passed_by = broadcast_of(two._running().stack.multicast).delivery.delivered
+            passed_by = broadcast_of(two._running().parts.stack.multicast).delivery.delivered
             await until(lambda: passed_by.get(NodeId(1)) == 1)
             async with two.group("solo") as solo:
                 await one.group("solo").publish(b"during")
@@ -416,7 +420,7 @@ def test_what_is_durable_is_published_even_if_the_node_stops_over_it(
 
     async def story() -> None:
         async with town.running() as (node,):
-            monkeypatch.setattr(node._running(), "add_row", no_room)
+            monkeypatch.setattr(node._running().rows, "add", no_room)
             async with asyncio.timeout(10):
                 await node.group("all").publish(b"durable")
                 with pytest.raises(NodeError, match="no room for rows"):
@@ -442,7 +446,7 @@ def test_what_keeps_a_node_from_starting_is_said_clearly(tmp_path: Path) -> None
         (tmp_path / "node-1/trace").write_text("in the way")
         async with town.running() as (node,):  # it only leaves no trace
             assert node.status()["trace"] == {}
-            told = node._running().events.since(0)
+            told = node._running().observed.events.since(0)
             assert "the trace cannot be written" in told[0].meaning
         (tmp_path / "node-1/trace").unlink()
         taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", town.ports[1])
@@ -525,7 +529,7 @@ def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:
                 assert len(one._connections) <= 2
                 await until(lambda: are_apart(one, two))
 
-    def are_apart(one: TcpLinks, two: TcpLinks) -> bool:
+    def are_apart(one: Links, two: Links) -> bool:
         """What a protocol sends to a new neighbour may come late, and dial once more."""
         one.hang_up(NodeId(2))
         one.flush()

@@ -55,7 +55,7 @@ def cut_the_end_off(town: Neighbourhood) -> None:
 
 def nothing_is_kept(node: Node) -> bool:
     """Whether all that a node sent was acknowledged."""
-    multicast = node._running().stack.multicast
+    multicast = node._running().parts.stack.multicast
     if isinstance(multicast, Cbcast | CausalBarriers):
         return multicast.sending.links.kept() == 0
     return broadcast_of(multicast).sending.kept() == 0
@@ -154,7 +154,7 @@ def test_who_forgot_what_it_had_taken_does_not_wait_without_a_word(
             cut_the_end_off(town)
             async with town.node(1):
                 await until(lambda: two.status()["notes"].get(note, 0) == 1)
-                told = [event.name for event in two._running().events.since(0)]
+                told = [event.name for event in two._running().observed.events.since(0)]
                 assert note in told
 
     asyncio.run(story())
@@ -175,7 +175,8 @@ def test_honest_restarts_are_believed(tmp_path: Path, protocol: str) -> None:
             await publish(one, b"%d" % life)
             while await take(two.group("all"), 1) != [b"%d" % life]:
                 pass  # what a crash before it left unacknowledged comes again
-            one._running()._published += 5  # given out, never durable, seen by nobody
+            # Given out, never durable, seen by nobody.
+            one._running().parts.publishing.published += 5
             one._running().fail(RuntimeError("a crash"), "a test")
             if life % 2:
                 two._running().fail(RuntimeError("a crash"), "a test")

@@ -228,7 +228,7 @@ def test_a_second_acknowledgement_that_is_durable_waits_for_the_mark(tmp_path: P
         message = await anext(node.group("all"))
         await message.ack()
         await message.ack(durable=True)
-        assert not node._running()._marked_later
+        assert not node._running().parts.acknowledgements._marked_later
 
     tell(lonely(tmp_path), story)
 

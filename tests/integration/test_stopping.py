@@ -63,9 +63,9 @@ def test_publishers_that_wait_for_room_hear_that_the_node_stops(tmp_path: Path) 
         one = town.node(1)
         await one.start()
         host = one._running()
-        host._held_bytes = -1  # there is never room
+        host.parts.pressure._held_bytes = -1  # there is never room
         waiting = asyncio.ensure_future(one.group("all").publish(b"x"))
-        await until(lambda: host.waiting_publishers == 1)
+        await until(lambda: host.parts.pressure._waiting == 1)
         async with asyncio.timeout(PATIENCE):
             await one.stop()
             with pytest.raises(NodeError, match="stop"):

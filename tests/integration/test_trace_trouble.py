@@ -31,11 +31,13 @@ def test_a_damaged_trace_stops_no_node(tmp_path: Path, damage: str, compacted: b
             assert await take(node.group("all"), 1) == [b"%d" % number]
             if compacted and number == 1:
                 host = node._running()
-                host._compact_at = 0
+                keeper = host.parts.keeper
+                assert keeper is not None
+                keeper._compact_at = 0
                 await node.group("all").publish(b"more")
-                await until(lambda: host._compact_at > 0 and not host._compacting)
+                await until(lambda: keeper._compact_at > 0 and not keeper._is_compacting)
                 assert await take(node.group("all"), 1) == [b"more"]
-            return [event.meaning for event in node._running().events.since(0)]
+            return [event.meaning for event in node._running().observed.events.since(0)]
 
     assert asyncio.run(live(1)) == []
     path = log_of(tmp_path)
@@ -80,13 +82,13 @@ def test_a_full_disk_of_the_trace_stops_no_node(
             for number in range(20):
                 await one.group("all").publish(b"%d" % number)
             assert len(await take(two.group("all"), 21)) == 21
-            told = one._running().events.since(0)
+            told = one._running().observed.events.since(0)
             assert [event.name for event in told] == ["trace"]
             assert "the node goes on" in told[0].meaning
             monkeypatch.setattr(node_log, "_write_all", write)
             monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
             for node in (one, two):
-                node._running().trace._try_at = 0.0  # type: ignore[union-attr]
+                node._running().rows.trace._try_at = 0.0  # type: ignore[union-attr]
             await one.group("all").publish(b"after")
             await take(two.group("all"), 1)
             assert one.status()["trace"]["lost_rows"] == 0
@@ -113,13 +115,13 @@ def test_an_idle_node_writes_nothing(tmp_path: Path) -> None:
                 beats += 1
 
             host = one._running()
-            came = host.frames_came
+            came = host._listener.frames_came
 
             def counting(*given: object) -> None:
                 count()
                 came(*given)  # type: ignore[arg-type]
 
-            host.frames_came = counting  # type: ignore[method-assign]
+            host._listener.frames_came = counting  # type: ignore[method-assign]
             await until(lambda: beats > 5)
             assert log_of(tmp_path).stat().st_size == before
 

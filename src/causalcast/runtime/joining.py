@@ -19,7 +19,7 @@ from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import ask, enrol
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.links.introductions import greeting_at
-from causalcast.runtime.links.tcp import DIAL_TIMEOUT
+from causalcast.runtime.links.links import DIAL_TIMEOUT
 from causalcast.runtime.links.udp.carrier import UdpCarrier
 from causalcast.runtime.links.udp.sealing import membership
 from causalcast.runtime.node_config import CHANGING, toml_key

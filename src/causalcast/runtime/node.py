@@ -20,13 +20,13 @@ from typing import Any, Final, Literal
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
-from causalcast.runtime.host import Host
+from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.status import status_of
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
 from causalcast.runtime.received_message import Caller, ReceivedMessage
-from causalcast.version import VERSION, build_kind
 
 Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
@@ -100,7 +100,7 @@ class Group:
         asked = self.join()
         self._joined = asked or self._joined
         try:
-            await self._host.wait_member(self._group)
+            await self._host.parts.memberships.wait_for(self._group)
         except BaseException:  # an interrupt or a timeout, too
             if asked:
                 with contextlib.suppress(NodeError):  # a node that stops asks again when it is back
@@ -114,8 +114,8 @@ class Group:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._joined and not self._host.stopped.is_set():
-            self._host.leave_group(self._group)
+        if self._joined and not self._host.running.is_over:
+            self._host.parts.memberships.leave(self._group)
         self._joined = False
 
     def join(self) -> bool:
@@ -124,24 +124,24 @@ class Group:
         Where a protocol lets somebody admit new members this asks for it, and `is_member` says when
         it has come to that; what is asked for is asked for over restarts too, until `leave`.
         """
-        if self.is_member() or self._host.stack.is_joining(self._group):
+        if self.is_member() or self._host.parts.stack.is_joining(self._group):
             return False
         self.check_joinable()
-        self._host.join_group(self._group)
+        self._host.parts.memberships.join(self._group)
         return True
 
     def leave(self) -> bool:
         """Neither be a member nor ask to be one any more, not after restarts either; false if the
         node did neither."""
-        if not self.is_member() and not self._host.stack.is_joining(self._group):
+        if not self.is_member() and not self._host.parts.stack.is_joining(self._group):
             return False
-        self._host.leave_group(self._group)
+        self._host.parts.memberships.leave(self._group)
         self._joined = False
         return True
 
     def is_member(self) -> bool:
         """Whether the node is in the group now."""
-        return self._host.is_member(self._group)
+        return self._host.parts.memberships.has(self._group)
 
     def check_joinable(self) -> None:
         """Raise if the node is no member, and cannot become one as asked."""
@@ -152,16 +152,9 @@ class Group:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
-        host = self._host
-        message: MessageId | None
-        if host.journal is not None and not host.is_overloaded():
-            message, durable = host.start_publishing(self._group, body)
-            await durable
-            return Receipt(host, message, self.name)
-        message = host.try_publish(self._group, body)
-        if message is None:
-            message = await host.publish(self._group, body)
-        return Receipt(host, message, self.name)
+        published = self._host.publish(self._group, body)
+        message = published if isinstance(published, int) else await published
+        return Receipt(self._host, message, self.name)
 
     def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
         """Call `callback` with every message from now on, instead of iterating.
@@ -185,10 +178,10 @@ class Group:
         while True:
             reader = asyncio.current_task()
             if reader is not None:
-                host.readers.add(reader)
+                host.parts.pressure.readers.add(reader)
             for _ in range(MESSAGES_PER_TURN):
-                if host.is_over:
-                    host.check_alive()
+                if host.running.is_over:
+                    host.running.check_alive()
                 publication = take(group)
                 if publication is None:
                     self.check_only_reader()
@@ -205,7 +198,7 @@ class Group:
         if self._taken % MESSAGES_PER_TURN == 1:
             reader = asyncio.current_task()
             if reader is not None:
-                host.readers.add(reader)
+                host.parts.pressure.readers.add(reader)
         elif self._taken % MESSAGES_PER_TURN == 0:
             await asyncio.sleep(0)
         while True:
@@ -231,8 +224,8 @@ class Group:
     def _take(self) -> ReceivedMessage | None:
         """What waits; None if one may wait for the next."""
         host = self._host
-        if host.is_over:
-            host.check_alive()
+        if host.running.is_over:
+            host.running.check_alive()
         publication = host.inbox.take(self._group)
         if publication is None:
             self.check_only_reader()
@@ -298,9 +291,9 @@ class Node:
     async def wait_stopped(self) -> None:
         """Return when the node was stopped; raise what made it stop, if something did."""
         host = self._running()
-        await host.stopped.wait()
-        if host.failure is not None:
-            raise host.failure
+        await host.running.stopped.wait()
+        if host.running.failure is not None:
+            raise host.running.failure
 
     def group(self, name: str, since: Since = "now") -> Group:
         """A handle on a group; joins it when its context is entered, unless a member.
@@ -335,11 +328,11 @@ class Node:
 
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a message that is held here waits for; empty if it is not held."""
-        return self._running().explain(message)
+        return self._running().parts.stack.multicast.explain(message)
 
     def reasons(self, message: MessageId) -> list[str]:
         """In words what a message here waits for, to be delivered or to be passed on."""
-        return self._running().reasons(message)
+        return self._running().parts.stack.multicast.reasons(message)
 
     def preview(self, words: str) -> list[str]:
         """In words what may be lost by a command, as far as this node can tell.
@@ -358,13 +351,13 @@ class Node:
     async def events(self) -> AsyncIterator[Event]:
         """What happens at this node that its operator wants to hear of, from now on."""
         host = self._running()
-        seen = host.events.count
+        seen = host.observed.events.count
         while True:
-            host.check_alive()
-            for event in host.events.since(seen):
+            host.running.check_alive()
+            for event in host.observed.events.since(seen):
                 yield event
-            seen = host.events.count
-            await host.events.arrival()
+            seen = host.observed.events.count
+            await host.observed.events.arrival()
 
     def metrics(self) -> str:
         """The status in the text format that Prometheus reads."""
@@ -372,32 +365,7 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers; `up` and `status` show it."""
-        host = self._running()
-        names = self.config.blueprint.groups.names
-        return {
-            "node": self.id,
-            "name": self.config.name,
-            "version": VERSION,
-            "build": build_kind(),
-            "starts": host.starts,
-            "takes_part": host.stack.multicast.takes_part(),
-            "groups": [names[group] for group in host.stack.groups],
-            "asked_for": [names[group] for group in host.stack.multicast.asked_for()],
-            "links": host.linked_peers(),
-            "certificate_expires": host.certificate_expires(),
-            "published": {names[g]: n for g, n in sorted(host.published_in.items())},
-            "delivered": {names[g]: n for g, n in sorted(host.delivered_in.items())},
-            "suspected": sorted(host.suspected),
-            "publishers_wait": host.reasons_to_wait(),
-            "waiting": host.inbox.waiting_count(),
-            "unacknowledged": len(host.inbox.unacknowledged),
-            "journal": host.journal_numbers(),
-            "kept_bytes": host.stack.multicast.kept_bytes(),
-            "trace": host.trace_numbers(),
-            "trouble": host.link_counts(),
-            "conditions": host.conditions(),
-            "notes": dict(host.notes),
-        }
+        return status_of(self._running())
 
     def _running(self) -> Host:
         if self._host is None:

@@ -26,7 +26,7 @@ from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.links.address_book import Address
-from causalcast.runtime.links.tcp import DEFAULT_SEND_BUFFER
+from causalcast.runtime.links.links import DEFAULT_SEND_BUFFER
 from causalcast.runtime.security.identity import Identity
 from causalcast.runtime.security.rights import Rights
 from causalcast.toml_table import Table

@@ -8,7 +8,7 @@ from typing import final
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
-from causalcast.runtime.host import Host
+from causalcast.runtime.host.host import Host
 
 
 @final
@@ -98,5 +98,5 @@ class Caller:
 
     def _acknowledge(self, message: ReceivedMessage) -> None:
         host = self._host
-        if host.journal is not None and not message.is_given_back and not host.is_over:
+        if host.journal is not None and not message.is_given_back and not host.running.is_over:
             host.acknowledge(message.id)

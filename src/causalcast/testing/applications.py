@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar, cast
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
-from causalcast.runtime.host import Host
+from causalcast.runtime.host.host import Host
 from causalcast.runtime.node import Since, check_since
 from causalcast.runtime.received_message import ReceivedMessage
 from causalcast.testing.cluster import Cluster

@@ -2,8 +2,8 @@
 
 from causalcast.core.ids import GroupId, MessageId, NodeId
 from causalcast.core.message import Publication
-from causalcast.runtime.compaction import BYTES_PER_ENTRY, DELIVERIES_PER_ENTRY, Compaction
-from causalcast.runtime.inbox import Inbox
+from causalcast.runtime.host.compaction import BYTES_PER_ENTRY, DELIVERIES_PER_ENTRY, Compaction
+from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import Identity, Snapshot, StillWaiting, decode
 from causalcast.runtime.storage.journal_frames import Place
 

@@ -2,7 +2,7 @@
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
-from causalcast.runtime.inbox import Inbox
+from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.journal_frames import Place
 
 GROUP = GroupId(0)

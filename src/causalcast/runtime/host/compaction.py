@@ -9,7 +9,7 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.core.message import Publication
-from causalcast.runtime.inbox import Inbox
+from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import (
     MoreRecords,
     Snapshot,

@@ -15,6 +15,7 @@ import asyncio
 import collections
 import logging
 import socket
+import ssl
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -96,7 +97,7 @@ class LinkEvents(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One connection, from its greeting to its end. `current` while frames may pass."""
 
-    def __init__(self, links: "TcpLinks", peer: NodeId, link: LinkId, dialled: bool) -> None:
+    def __init__(self, links: "Links", peer: NodeId, link: LinkId, dialled: bool) -> None:
         self.peer = peer  # unknown (-1) until the greeting where they dialled
         self.link = link
         self.dialled = dialled
@@ -290,7 +291,7 @@ class _Dial:
         self.waiting_bytes = 0
 
 
-class TcpLinks:
+class Links:
     """All connections of a node; at most one is current per peer."""
 
     def __init__(
@@ -419,6 +420,10 @@ class TcpLinks:
             self.counts["cut_silent"] += 1
             connection.abort()
             self.lost(connection, "broken")
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """With which TLS one dials from here; None without TLS."""
+        return None if self.tls is None else self.tls.client
 
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""

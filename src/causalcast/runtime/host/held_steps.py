@@ -10,7 +10,7 @@ import collections
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from causalcast.core.ids import NodeId
+from causalcast.core.ids import MessageId, NodeId
 from causalcast.core.message import Publication
 from causalcast.runtime.storage.durable_entry import Step, TraceRows, rows_of
 
@@ -30,7 +30,7 @@ class HeldStep:
         entry: Step | None = None,
         entry_bytes: int = 0,
         deliveries: list[Publication] | None = None,
-        publisher: "asyncio.Future[None] | None" = None,
+        publisher: "asyncio.Future[MessageId] | None" = None,
     ) -> None:
         self.sequence = sequence
         self.actions = actions
@@ -63,7 +63,7 @@ class HeldSteps:
             self.bytes -= step.entry_bytes
             yield step
 
-    def publishers(self) -> "list[asyncio.Future[None]]":
+    def publishers(self) -> "list[asyncio.Future[MessageId]]":
         """What those wait for whose publications are not durable yet."""
         return [step.publisher for step in self._steps if step.publisher is not None]
 

@@ -1,0 +1,131 @@
+"""What comes on links: decoded, admitted, and given to the stack, all of one read in one step."""
+
+from typing import final
+
+from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK
+from causalcast.core.message import Message, Single
+from causalcast.core.stack import MULTICAST, Stack
+from causalcast.errors import WireError
+from causalcast.runtime.host.acquaintances import Acquaintances
+from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.rows import Rows, row_about
+from causalcast.runtime.host.steps import Fail, Steps
+from causalcast.runtime.links.address_book import AddressBook
+from causalcast.runtime.links.introductions import Addresses, take_in
+from causalcast.runtime.links.links import Connection
+from causalcast.runtime.node_trace import RECEIVE
+from causalcast.runtime.security.admission import Admission
+from causalcast.wire.codec import Codec
+from causalcast.wire.runs import Arrived, one_by_one
+
+
+@final
+class Arrivals:
+    """The way of a frame from a link to the stack."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        steps: Steps,
+        codec: Codec,
+        admission: Admission,
+        inbox: Inbox,
+        rows: Rows,
+        acquaintances: Acquaintances,
+        book: AddressBook,
+        naming_layer: int,  # of messages that say where nodes are; -1 if there are none
+        over_tls: bool,
+        untraced: set[type[Message]],
+        protocol: str,
+        fail: Fail,
+    ) -> None:
+        self._stack = stack
+        self._steps = steps
+        self._codec = codec
+        self._admission = admission
+        self._inbox = inbox
+        self._rows = rows
+        self._acquaintances = acquaintances
+        self._book = book
+        self._naming_layer = naming_layer
+        self._over_tls = over_tls
+        self._untraced = untraced
+        self._protocol = protocol
+        self._fail = fail
+
+    def take(self, link: Connection, frames: list[memoryview], now: float) -> None:
+        """All frames of one read, with one `now`; raises WireError for one that is no message."""
+        self._steps.start()
+        messages, error = self._codec.decode_all(frames)
+        if not self._rows.wants[RECEIVE]:
+            self._inbox.gather()
+            try:
+                control = self._receive_in_one_step(link, messages)
+            finally:
+                self._inbox.hand_over()
+        else:
+            # Each message is a step, so that its rows follow one another.
+            control = 0
+            for arrived in [one for some in messages for one in one_by_one(some)]:
+                size = len(self._codec.encode(arrived[1]))
+                control += self._receive_in_one_step(link, [arrived], size)
+        if control:
+            pause = link.control.take(control, now)
+            if pause and link.current:
+                link.rest(pause)
+        if error is not None and link.current:
+            raise error
+
+    def _receive_in_one_step(
+        self, link: Connection, messages: list[Arrived], traced_size: int = 0
+    ) -> int:
+        """How many of them were for the layers below the multicast.
+
+        `traced_size`: bytes of the one message there is, where rows tell what came.
+        """
+        peer, steps, stack, admission = link.peer, self._steps, self._stack, self._admission
+        out, last_of = steps.out, self._acquaintances.last_of
+        control = 0
+        message: Message | None = None
+        try:
+            for layer, message, carried in messages:
+                if not link.current:  # a message before it ended the link
+                    break
+                if layer != MULTICAST:
+                    control += 1
+                    if layer == self._naming_layer:
+                        assert isinstance(message, Addresses)
+                        take_in(message, self._book, self._over_tls)
+                        continue
+                is_run = len(carried) > 1 and isinstance(message, Single)
+                if is_run:
+                    admission.check_run(carried)
+                elif carried:
+                    admission.check(carried)
+                if admission.looks_at_members:
+                    admission.check_members(peer, message)
+                if carried and carried[-1].id >> NUMBER_BITS == peer:
+                    number = carried[-1].id & NUMBER_MASK
+                    if number > last_of.get(peer, 0):
+                        last_of[peer] = number
+                if traced_size and type(message) not in self._untraced:
+                    about = self._codec.describe(message, traced_size)
+                    row = row_about(steps.state.at_us, RECEIVE, peer, about)
+                    steps.state.later(self._rows.add, *row)
+                if is_run and isinstance(message, Single):
+                    stack.receive_run(peer, message, carried, out)
+                else:
+                    stack.receive(layer, peer, message, out)
+                if out.closes_link:
+                    steps.settle()
+            steps.settle()
+        except WireError:
+            steps.finish(_nothing_more)  # what came before it counts
+            raise
+        except Exception as error:  # a bug in a protocol stops this node and nobody else
+            self._fail(error, f"a bug in {self._protocol}, at {message!r}")
+        return control
+
+
+def _nothing_more() -> None:
+    """The stack has acted already."""

@@ -1,0 +1,206 @@
+"""The World of a real node: does what the stack asks for.
+
+What others can see waits for the step's entry (`StepState.later`); timers act at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import final
+
+from causalcast.core.effects import (
+    Belief,
+    CancelTimer,
+    CloseLink,
+    Deliver,
+    Duplicate,
+    Effect,
+    Hold,
+    Joined,
+    Note,
+    OpenLink,
+    Release,
+    Send,
+    Stable,
+    StartTimer,
+)
+from causalcast.core.ids import MessageId, NodeId, origin_of
+from causalcast.core.message import Publication
+from causalcast.core.stack import Stack
+from causalcast.core.world import World, perform
+from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.observed import Observed
+from causalcast.runtime.host.rows import Rows
+from causalcast.runtime.host.sending import Sending
+from causalcast.runtime.host.stability import Stability
+from causalcast.runtime.host.step_state import StepState
+from causalcast.runtime.host.timers import Timers
+from causalcast.runtime.links.links import Links
+from causalcast.runtime.node_trace import (
+    DELIVER,
+    DUPLICATE,
+    HOLD,
+    JOIN,
+    NOTE,
+    RELEASE,
+    SUSPECT,
+    TRUST,
+)
+from causalcast.runtime.observing.events import Event
+from causalcast.runtime.security.signatures import body_in
+from causalcast.runtime.storage.durable_entry import count
+
+log = logging.getLogger(__name__)
+
+
+@final
+class Effects(World):
+    """What each kind of effect does here."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        stack: Stack,
+        state: StepState,
+        sending: Sending,
+        links: Links,
+        timers: Timers,
+        inbox: Inbox,
+        rows: Rows,
+        observed: Observed,
+        membership_news: asyncio.Event,
+        believe: Callable[[Belief], None],
+        events: Mapping[str, str],  # notes that people want to hear of, and what they mean
+        signed: bool,
+    ) -> None:
+        self.stability = Stability()
+        self._me = me
+        self._stack = stack
+        self._state = state
+        self._sending = sending
+        self._links = links
+        self._timers = timers
+        self._inbox = inbox
+        self._rows = rows
+        self._observed = observed
+        self._membership_news = membership_news
+        self._believe = believe
+        self._events = events
+        self._has_signatures = signed
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Let the effects of one step happen, or wait for its entry."""
+        if self._state.is_kept or self._rows.trace is not None:
+            perform(effects, self._me, self)
+        else:
+            self._perform_untraced(effects)
+
+    def _perform_untraced(self, effects: list[Effect]) -> None:
+        """The same as `perform`, with the two commonest effects written out."""
+        groups, delivered = self._stack.groups, self._observed.delivered_in
+        inbox, sending = self._inbox, self._sending
+        for effect in effects:
+            if isinstance(effect, Send):
+                sending.send_at_once(effect)
+            elif isinstance(effect, Deliver):
+                publication = effect.publication
+                if publication.group in groups:
+                    if self._has_signatures:
+                        publication = self.unsigned(publication)
+                    delivered[publication.group] = delivered.get(publication.group, 0) + 1
+                    inbox.add(publication, None, 0)
+            else:
+                perform([effect], self._me, self)
+                groups = self._stack.groups  # it may have joined one
+
+    def unsigned(self, publication: Publication) -> Publication:
+        """As the application knows it."""
+        if not self._has_signatures:
+            return publication
+        return Publication(publication.id, publication.group, body_in(publication.body))
+
+    # Links
+
+    def send(self, node: NodeId, effect: Send) -> None:
+        self._sending.send(effect)
+
+    def open_link(self, node: NodeId, effect: OpenLink) -> None:
+        self._state.later(self._links.dial, effect.to)
+
+    def close_link(self, node: NodeId, effect: CloseLink) -> None:
+        self._state.later(self._links.hang_up, effect.to)
+
+    # The application
+
+    def deliver(self, node: NodeId, effect: Deliver) -> None:
+        publication = self.unsigned(effect.publication)
+        if publication.group not in self._stack.groups:
+            return
+        state = self._state
+        if self._rows.wants[DELIVER]:
+            size = len(publication.body)
+            about = (publication.id, publication.group, -1, size)
+            state.later(self._rows.add, state.at_us, DELIVER, *about)
+        state.later(self._hand_over, publication, len(state.deliveries))
+        state.deliveries.append(publication)
+
+    def _hand_over(self, publication: Publication, index: int) -> None:
+        count(self._observed.delivered_in, publication.group)
+        place = self._state.place if self._state.is_kept else None
+        self._inbox.add(publication, place, index)
+
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        self._stack.note_joined(effect.group)
+        self._state.later(self._rows.add, self._state.at_us, JOIN, -1, effect.group)
+        self._state.later(self._membership_news.set)
+
+    def stable(self, node: NodeId, effect: Stable) -> None:
+        self._state.later(self._tell_stable, effect.message)
+        row = (self._state.at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
+        self._state.later(self._rows.add, *row)
+
+    def _tell_stable(self, message: MessageId) -> None:
+        if origin_of(message) == self._me:
+            self.stability.told(message)
+
+    # Timers
+
+    def start_timer(self, node: NodeId, effect: StartTimer) -> None:
+        self._timers.start(effect)
+
+    def cancel_timer(self, node: NodeId, effect: CancelTimer) -> None:
+        self._timers.cancel(effect)
+
+    # The trace, and people
+
+    def hold(self, node: NodeId, effect: Hold) -> None:
+        if self._rows.wants[HOLD]:
+            note = f"waits for {effect.words()}"
+            row = (self._state.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
+            self._state.later(self._rows.add, *row)
+
+    def release(self, node: NodeId, effect: Release) -> None:
+        if self._rows.wants[RELEASE]:
+            self._state.later(self._rows.add, self._state.at_us, RELEASE, effect.message)
+
+    def duplicate(self, node: NodeId, effect: Duplicate) -> None:
+        if self._rows.wants[DUPLICATE]:
+            self._state.later(self._rows.add, self._state.at_us, DUPLICATE, effect.message)
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        kind = TRUST if effect.up else SUSPECT
+        self._state.later(self._rows.add, self._state.at_us, kind, -1, -1, effect.peer)
+        self._believe(effect)
+
+    def note(self, node: NodeId, effect: Note) -> None:
+        self._observed.notes[effect.name] += 1
+        log.debug("note %s %d", effect.name, effect.subject)
+        at_us = self._state.at_us
+        meaning = self._events.get(effect.name)
+        if meaning is not None:
+            log.warning("%s (%s, node %d)", meaning, effect.name, effect.subject)
+            event = Event(effect.name, effect.subject, at_us, meaning)
+            self._state.later(self._observed.events.add, event)
+            self._membership_news.set()  # it may be that nobody can admit this node any more
+        row = (at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
+        self._state.later(self._rows.add, *row)

@@ -1,0 +1,35 @@
+"""What people see of a node: counts per group, notes of its protocol, events."""
+
+import collections
+import logging
+from typing import final
+
+from causalcast.runtime.machine import NodeClock
+from causalcast.runtime.observing.events import Event, Events
+
+log = logging.getLogger(__name__)
+
+
+@final
+class Observed:
+    """Everything that is counted and told."""
+
+    def __init__(self, clock: NodeClock) -> None:
+        self.published_in: dict[int, int] = {}  # per group, over all lives
+        self.delivered_in: dict[int, int] = {}
+        self.notes: collections.Counter[str] = collections.Counter()
+        self.events = Events()
+        self._clock = clock
+        self._told: set[tuple[str, int]] = set()
+
+    def tell(self, name: str, subject: int, meaning: str) -> None:
+        """Let operators hear of something."""
+        log.warning("%s (%s, node %d)", meaning, name, subject)
+        self.events.add(Event(name, subject, self._clock.wall_us(), meaning))
+
+    def tell_once(self, name: str, subject: int, meaning: str) -> None:
+        """Let operators hear of something that goes on, and would be told again and again."""
+        if (name, subject) not in self._told:
+            self._told.add((name, subject))
+            self.notes[name] += 1
+            self.events.add(Event(name, subject, self._clock.wall_us(), meaning))

@@ -1,0 +1,136 @@
+"""Puts the parts of a node together, once its links and its journal are there."""
+
+import asyncio
+
+from causalcast.core.outbox import Outbox
+from causalcast.core.stack import Stack
+from causalcast.runtime.host.acknowledgements import Acknowledgements
+from causalcast.runtime.host.acquaintances import Acquaintances
+from causalcast.runtime.host.arrivals import Arrivals
+from causalcast.runtime.host.back_pressure import BackPressure
+from causalcast.runtime.host.contacts import Contacts
+from causalcast.runtime.host.earlier_life import EarlierLife
+from causalcast.runtime.host.effects import Effects
+from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.journal_keeper import JournalKeeper
+from causalcast.runtime.host.key_watch import KeyWatch
+from causalcast.runtime.host.memberships import Memberships
+from causalcast.runtime.host.observed import Observed
+from causalcast.runtime.host.publishing import Publishing
+from causalcast.runtime.host.rows import Rows
+from causalcast.runtime.host.running import Running
+from causalcast.runtime.host.sending import Sending
+from causalcast.runtime.host.silent_neighbours import SilentNeighbours
+from causalcast.runtime.host.step_state import StepState
+from causalcast.runtime.host.steps import Fail, Steps
+from causalcast.runtime.host.timers import Timers
+from causalcast.runtime.host.turns import Turns
+from causalcast.runtime.host.wire import Wire
+from causalcast.runtime.links.address_book import AddressBook
+from causalcast.runtime.links.links import Links
+from causalcast.runtime.machine import Machine, NodeClock
+from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.security.admission import Admission
+from causalcast.runtime.security.signatures import Signatures
+from causalcast.runtime.security.tls import Tls
+from causalcast.runtime.storage.journal import Journal
+from causalcast.runtime.storage.stored_bodies import StoredBodies
+
+
+class Parts:
+    """Everything that a node is made of beside its host. Long, and nothing but wiring: the order of
+    the lines is that in which parts need one another."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        machine: Machine,
+        loop: asyncio.AbstractEventLoop,
+        clock: NodeClock,
+        running: Running,
+        observed: Observed,
+        turns: Turns,
+        rows: Rows,
+        membership_news: asyncio.Event,
+        inbox: Inbox,
+        book: AddressBook,
+        out: Outbox,
+        wire: Wire,
+        links: Links,
+        timers: Timers,
+        acquaintances: Acquaintances,
+        earlier: EarlierLife,
+        journal: Journal | None,
+        bodies: StoredBodies | None,
+        tls: Tls | None,
+        fail: Fail,
+    ) -> None:
+        me, blueprint, protocol = config.node, config.blueprint, config.blueprint.protocol
+        self.links = links
+        self.stack = stack = _stack(config, machine, earlier)
+        out.keeps_records = journal is not None
+        out.links_lose_nothing = True
+        state = StepState(journal is not None)
+        may_cut = protocol.restart == "resume" or config.is_changing()
+        self.silent = SilentNeighbours(loop, links, observed, running, may_cut)
+        sending = Sending(
+            me, links, wire.codec, book, state, rows, observed, wire.untraced, wire.naming
+        )
+        self.effects = Effects(
+            me, stack, state, sending, links, timers, inbox, rows, observed, membership_news,
+            self.silent.believe, protocol.events, config.security.sign,
+        )  # fmt: skip
+        self.steps = steps = Steps(
+            me, protocol.name, out, state, self.effects, wire.codec, clock, turns, running,
+            observed, journal, fail, earlier.last_sequence(),
+        )  # fmt: skip
+        neighbours = list(blueprint.topology.neighbours.get(me, []))
+        self.pressure = BackPressure(
+            me, stack, links, steps.held, inbox, running, observed, config.limits, neighbours
+        )
+        self.silent.watch(self.pressure)
+        signatures = Signatures(tls) if config.security.sign and tls is not None else None
+        self.publishing = publishing = Publishing(
+            me, earlier.memory.published, stack, steps, self.pressure, links, inbox, rows, turns,
+            running, observed, acquaintances, config.rights, signatures, blueprint.groups,
+            config.limits.body_bytes, protocol.closes_groups,
+        )  # fmt: skip
+        self.memberships = Memberships(
+            stack, steps, rows, running, blueprint.groups, membership_news,
+            lambda group: config.rights.may_subscribe(me, group),
+        )  # fmt: skip
+        self.acknowledgements = Acknowledgements(loop, inbox, running, journal)
+        admission = Admission(
+            me,
+            blueprint.groups,
+            None if config.is_changing() else list(blueprint.topology.neighbours),
+            config.rights,
+            lambda: publishing.published,
+            lambda origin: stack.multicast.furthest(origin),
+            signatures,
+        )
+        self.arrivals = Arrivals(
+            stack, steps, wire.codec, admission, inbox, rows, acquaintances, book,
+            wire.naming_layer, tls is not None, wire.untraced, protocol.name, fail,
+        )  # fmt: skip
+        self.contacts = Contacts(config, stack, steps, links, book, running)
+        self.key_watch = KeyWatch(links, book, running, machine.entropy)
+        self.keeper: JournalKeeper | None = None
+        if journal is not None and bodies is not None:
+            self.keeper = JournalKeeper(
+                me, journal, bodies, stack, steps, wire.codec, inbox, rows, observed, publishing,
+                self.acknowledgements, acquaintances, earlier, config.limits.compact_bytes,
+                list(blueprint.topology.neighbours),
+            )  # fmt: skip
+
+
+def _stack(config: NodeConfig, machine: Machine, earlier: EarlierLife) -> Stack:
+    stack = config.blueprint.build(
+        config.node,
+        machine.entropy.some_bytes(8).hex(),
+        newcomer=bool(config.contacts) and earlier.memory.starts == 0,
+        incarnation=earlier.life.incarnation,
+        life=earlier.life.life,
+    )
+    stack.groups = dict(earlier.memory.groups)
+    return stack

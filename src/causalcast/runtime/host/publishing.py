@@ -1,0 +1,159 @@
+"""Publishing: one entrance, with or without a journal.
+
+With a journal a publication is done when its entry is durable. Without one it is done at once, as
+long as there is room on the way and the turn is not too long: others must have their turn, too.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, final
+
+from causalcast.core.groups import Groups
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.message import Publication
+from causalcast.core.stack import Stack
+from causalcast.errors import NodeError
+from causalcast.runtime.host.acquaintances import Acquaintances
+from causalcast.runtime.host.back_pressure import BackPressure
+from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.observed import Observed
+from causalcast.runtime.host.rows import Rows
+from causalcast.runtime.host.running import Running
+from causalcast.runtime.host.steps import Steps
+from causalcast.runtime.host.turns import Turns
+from causalcast.runtime.links.links import Links
+from causalcast.runtime.node_trace import PUBLISH
+from causalcast.runtime.security.rights import Rights
+from causalcast.runtime.security.signatures import Signatures
+
+PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
+PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
+
+
+@final
+class Publishing:
+    """Numbers publications and lets the stack publish them. It looks at much: a publication is
+    refused for its size, for rights, for what the protocol says, for an older disk."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        published: int,  # the number of the last publication of earlier lives
+        stack: Stack,
+        steps: Steps,
+        pressure: BackPressure,
+        links: Links,
+        inbox: Inbox,
+        rows: Rows,
+        turns: Turns,
+        running: Running,
+        observed: Observed,
+        acquaintances: Acquaintances,
+        rights: Rights,
+        signatures: Signatures | None,
+        groups: Groups,
+        body_bytes: int,
+        may_refuse: bool,  # the protocol may, to some groups at some times
+    ) -> None:
+        self.published = published  # the number of the last publication, durable or not
+        self._since_pause = 0  # bytes published in this turn
+        self._loop = asyncio.get_running_loop()
+        self._me = me
+        self._stack = stack
+        self._steps = steps
+        self._pressure = pressure
+        self._links = links
+        self._inbox = inbox
+        self._rows = rows
+        self._turns = turns
+        self._running = running
+        self._observed = observed
+        self._acquaintances = acquaintances
+        self._rights = rights
+        self._signatures = signatures
+        self._groups = groups
+        self._body_bytes = body_bytes
+        self._may_refuse = may_refuse
+
+    def publish(self, group: GroupId, body: bytes) -> MessageId | Awaitable[MessageId]:
+        """Publish `body`: its id if that is done, else what is done when it is durable, or when
+        links, disk and application keep up and it was this one's turn."""
+        if self._steps.journal is not None:
+            if self._pressure.is_overloaded():
+                return self._publish_later(group, body)
+            return self._publish_durably(group, body)
+        self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
+        has_room = not self._inbox.is_full and not self._links.outlets.congested
+        if has_room and self._since_pause <= PAUSE_AFTER:
+            return self._publish_at_once(group, body)
+        return self._publish_later(group, body)
+
+    async def _publish_later(self, group: GroupId, body: bytes) -> MessageId:
+        if self._steps.journal is None:
+            await asyncio.sleep(0)  # nothing else makes it wait: let frames leave
+            self._since_pause = 0
+        if self._pressure.is_overloaded():
+            await self._pressure.wait_for_room()
+        if self._steps.journal is None:
+            return self._publish_at_once(group, body)
+        return await self._publish_durably(group, body)
+
+    def _publish_durably(self, group: GroupId, body: bytes) -> "asyncio.Future[MessageId]":
+        publication = self._next_publication(group, body)
+        durable: asyncio.Future[MessageId] = self._loop.create_future()
+        self._steps.start()
+        if self._rows.wants[PUBLISH]:
+            state = self._steps.state
+            about = (publication.id, group, -1, len(body))
+            state.later(self._rows.add, state.at_us, PUBLISH, *about)
+        self._let_stack_publish(publication, durable)
+        return durable
+
+    def _publish_at_once(self, group: GroupId, body: bytes) -> MessageId:
+        publication = self._next_publication(group, body)
+        self._steps.start()
+        if self._rows.wants[PUBLISH]:
+            about = (publication.id, group, -1, len(body))
+            self._rows.add(self._steps.state.at_us, PUBLISH, *about)
+        published = self._observed.published_in
+        published[group] = published.get(group, 0) + 1
+        self._let_stack_publish(publication, None)
+        if not self._turns.has_left and self._rows.trace is None:
+            # The first one of a turn leaves at once: those that follow it come together.
+            self._turns.has_left = True
+            self._links.flush()
+        return publication.id
+
+    def _let_stack_publish(
+        self, publication: Publication, durable: "asyncio.Future[MessageId] | None"
+    ) -> None:
+        steps = self._steps
+        try:
+            self._stack.publish(publication, steps.out)
+            steps.settle(publication, publisher=durable)
+        except Exception as error:
+            steps.failed(error)
+        if self._running.is_over:
+            self._running.check_alive()
+
+    def _next_publication(self, group: GroupId, body: bytes) -> Publication:
+        if len(body) > self._body_bytes:
+            raise NodeError(
+                f"a body of {len(body)} bytes; at most {self._body_bytes} are accepted "
+                "([limits] body_bytes)"
+            )
+        if not self._rights.may_publish(self._me, group):
+            raise NodeError(f"no right to publish to {self._groups.names[group]!r}")
+        if self._may_refuse:
+            reason = self._stack.multicast.refusal(group, joining=False)
+            if reason:
+                name = self._groups.names[group]
+                raise NodeError(f"cannot publish to {name!r} now: {reason}")
+        self._running.check_open()
+        if self._acquaintances.older_than:
+            self._acquaintances.refuse_to_publish()
+        self.published += 1
+        message = message_id(self._me, self.published)
+        if self._signatures is not None:
+            body = self._signatures.sign(message, group, body)
+        return Publication(message, group, body)

@@ -1,0 +1,62 @@
+"""What a node is doing, in numbers; `up`, `status` and metrics show it."""
+
+from typing import Any
+
+from causalcast.runtime.host.host import Host
+from causalcast.version import VERSION, build_kind
+
+
+def status_of(host: Host) -> dict[str, Any]:
+    """Everything that an operator may want to see of a node."""
+    config, parts, observed, links = host.config, host.parts, host.observed, host.links
+    names = config.blueprint.groups.names
+    multicast = parts.stack.multicast
+    return {
+        "node": host.me,
+        "name": config.name,
+        "version": VERSION,
+        "build": build_kind(),
+        "starts": host.earlier.starts,
+        "takes_part": multicast.takes_part(),
+        "groups": [names[group] for group in parts.stack.groups],
+        "asked_for": [names[group] for group in multicast.asked_for()],
+        "links": links.current_peers(),
+        "certificate_expires": None if links.tls is None else links.tls.expires(),
+        "published": {names[g]: n for g, n in sorted(observed.published_in.items())},
+        "delivered": {names[g]: n for g, n in sorted(observed.delivered_in.items())},
+        "suspected": sorted(parts.silent.suspected),
+        "publishers_wait": parts.pressure.reasons_to_wait(parts.silent.linked()),
+        "waiting": host.inbox.waiting_count(),
+        "unacknowledged": len(host.inbox.unacknowledged),
+        "journal": _journal_numbers(host),
+        "kept_bytes": multicast.kept_bytes(),
+        "trace": _trace_numbers(host),
+        "trouble": _link_counts(host),
+        "conditions": multicast.conditions(),
+        "notes": dict(observed.notes),
+    }
+
+
+def _link_counts(host: Host) -> dict[str, int]:
+    """What went wrong on links, by kind."""
+    counts = dict(host.links.counts)
+    if host.links.strangers.turned_away:
+        counts["turned_away"] = host.links.strangers.turned_away
+    return counts
+
+
+def _journal_numbers(host: Host) -> dict[str, float]:
+    """How large it is, how much is on its way to it, and what syncs have cost."""
+    storage = host.earlier.storage
+    return {
+        "bytes": storage.size,
+        "held_bytes": host.parts.steps.held.bytes,
+        "syncs": storage.syncs,
+        "sync_seconds": round(storage.sync_seconds, 6),
+    }
+
+
+def _trace_numbers(host: Host) -> dict[str, int]:
+    """What the trace takes on disk, and how many rows could not be written."""
+    trace = host.rows.trace
+    return {} if trace is None else {"bytes": trace.disk_bytes(), "lost_rows": trace.lost_rows}

@@ -2,14 +2,17 @@
 
 from causalcast.core import GroupId, Message, NodeId, Outbox, Publication
 from causalcast.parts.vector_clock import VectorClock
+from causalcast.protocols.causal_separators.crossing_messages import Crossing, Turned
 from causalcast.protocols.causal_separators.hosted_zone import HostedZone
+from causalcast.protocols.causal_separators.outgoing import Outgoing
 from causalcast.protocols.causal_separators.protocol import CausalSeparators
-from causalcast.protocols.causal_separators.zone_crossing import Crossing, Turned, ZoneCrossing
+from causalcast.protocols.causal_separators.zone_crossing import ZoneCrossing
 from causalcast.protocols.causal_separators.zone_knowledge import ZoneKnowledge
+from causalcast.protocols.causal_separators.zone_travel import ZoneTravel
 from causalcast.protocols.causal_separators.zone_unit import NOWHERE, PUBLICATION, Unit
 from causalcast.swarm.mutant import Mutant, Patch
 
-_named = ZoneCrossing._named
+_named = Outgoing._named
 _restore = CausalSeparators._restore_unit
 _publish = HostedZone.publish
 _open = ZoneCrossing.open
@@ -18,36 +21,35 @@ _restore_crossing = ZoneCrossing.restore
 _attend = CausalSeparators._attend
 
 
-def nothing_named(self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int) -> VectorClock:
+def nothing_named(
+    self: Outgoing, carrier: NodeId, partner: NodeId, place: int, arrived: VectorClock
+) -> VectorClock:
     return {}
 
 
 def only_other_channels_named(
-    self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int
+    self: Outgoing, carrier: NodeId, partner: NodeId, place: int, arrived: VectorClock
 ) -> VectorClock:
     """Not what came from the other zone through another server."""
-    arrived, self.arrived = self.arrived, {}
-    named = _named(self, carrier, partner, place)
-    self.arrived = arrived
-    return named
+    return _named(self, carrier, partner, place, {})
 
 
 def named_not_waited_for(self: ZoneCrossing, seen: VectorClock) -> Crossing | None:
-    for way, queue in self.waiting.items():
+    for way, queue in self.incoming.waiting.items():
         first = queue.pop(min(queue))
         if not queue:
-            del self.waiting[way]
+            del self.incoming.waiting[way]
         return first
     return None
 
 
-def sent_is_enough(self: ZoneCrossing, place: int) -> None:
+def sent_is_enough(self: Outgoing, place: int) -> None:
     """Forget what was sent to anybody, though another server may have to bring it."""
     if self.kept[place].sent:
         del self.kept[place]
 
 
-def delivered_again(self: CausalSeparators, unit: Unit) -> bool:
+def delivered_again(self: ZoneTravel, unit: Unit) -> bool:
     """A unit that a second server brings is taken for new."""
     return unit.origin == self.me and unit.number <= self.seen.get(unit.origin, 0)
 
@@ -55,20 +57,20 @@ def delivered_again(self: CausalSeparators, unit: Unit) -> bool:
 def everything_is_local(self: CausalSeparators, publication: Publication, out: Outbox) -> None:
     """Where the own zone has members, nobody else is thought of."""
     local = self.home in self.knowledge.group_zones.get(publication.group, {})
-    self._begin(Unit(self.me, self.units + 1, NOWHERE, local, PUBLICATION, publication), out)
+    self.travel.begin(PUBLICATION, local, publication, out)
 
 
 def joins_not_told(self: CausalSeparators, group: GroupId, out: Outbox) -> None:
     pass
 
 
-def sent_back(self: CausalSeparators, zone: HostedZone, unit: Unit, out: Outbox) -> None:
+def sent_back(self: ZoneTravel, zone: HostedZone, unit: Unit, out: Outbox) -> None:
     """What came across is not brought on to further zones."""
     if unit.via == NOWHERE:
         for crossing in self.crossings:
             if crossing.here == zone.number:
                 crossing.leave(unit)
-                self._send(crossing, crossing.places, out)
+                self.channels.send(crossing, crossing.outgoing.places, out)
 
 
 def numbers_start_again(self: HostedZone, unit: Unit, out: Outbox) -> list[Unit]:
@@ -83,23 +85,23 @@ def kept_not_restored(self: CausalSeparators, entered: Message) -> None:
     """After a restart a server has nothing to bring across for others."""
     _restore(self, entered)  # type: ignore[arg-type]
     for crossing in self.crossings:
-        crossing.kept = {}
+        crossing.outgoing.kept = {}
 
 
 def requests_forgotten(self: ZoneCrossing, lead: NodeId, carry: Message) -> None:
     """A server does not carry what the lead asks it to."""
 
 
-def not_forgotten(self: ZoneCrossing, place: int) -> None:
+def not_forgotten(self: Outgoing, place: int) -> None:
     """Everything is kept for ever."""
 
 
 def own_channel_not_named(
-    self: ZoneCrossing, carrier: NodeId, partner: NodeId, place: int
+    self: Outgoing, carrier: NodeId, partner: NodeId, place: int, arrived: VectorClock
 ) -> VectorClock:
     """What this server brought itself is forgotten, though it may be on its way."""
-    brought, self.brought = self.brought, {peer: {} for peer in self.partners}
-    named = _named(self, carrier, partner, place)
+    brought, self.brought = self.brought, {peer: {} for peer in self.ends.partners}
+    named = _named(self, carrier, partner, place, arrived)
     self.brought = brought
     return named
 
@@ -111,7 +113,7 @@ def everything_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) 
 
 def nothing_kept_crosses(self: ZoneCrossing, cut: Unit, counts: VectorClock) -> None:
     """A server begins with what comes after the cut, though the cut leaves out more."""
-    self.kept = {}
+    self.outgoing.kept = {}
     _open(self, cut, counts)
 
 
@@ -136,7 +138,7 @@ def done_in_a_group(self: CausalSeparators, out: Outbox) -> None:
 
 
 def closed_before_all_is_there(self: ZoneCrossing) -> bool:
-    ended = len(self.closed) == len(self.partners) and not self.waiting
+    ended = len(self.closed) == len(self.partners) and not self.incoming.waiting
     return self.phase != 0 and (self.sealed or ended)
 
 
@@ -160,7 +162,7 @@ MUTANTS = [
         "own_channel_not_named",
         "a unit that another carries names what this server brought itself",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(ZoneCrossing, "_named", own_channel_not_named)],
+        [Patch(Outgoing, "_named", own_channel_not_named)],
         {"zone_size": 2},
     ),
     Mutant(
@@ -225,13 +227,13 @@ MUTANTS = [
         "nothing_named",
         "a unit names what travels beside it",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(ZoneCrossing, "_named", nothing_named)],
+        [Patch(Outgoing, "_named", nothing_named)],
     ),
     Mutant(
         "other_zone_not_named",
         "… and what the lead had from the other zone",
         ["causal_order", "fifo_order", "agreement"],
-        [Patch(ZoneCrossing, "_named", only_other_channels_named)],
+        [Patch(Outgoing, "_named", only_other_channels_named)],
         {"zone_size": 2},
     ),
     Mutant(
@@ -250,19 +252,19 @@ MUTANTS = [
         "forgotten_too_soon",
         "a unit is kept until every server at the other side has it",
         ["agreement", "causal_order", "fifo_order", "at_rest"],
-        [Patch(ZoneCrossing, "_forget_if_there", sent_is_enough)],
+        [Patch(Outgoing, "_forget_if_there", sent_is_enough)],
     ),
     Mutant(
         "never_forgotten",
         "what every server has is forgotten",
         ["at_rest"],
-        [Patch(ZoneCrossing, "_forget_if_there", not_forgotten)],
+        [Patch(Outgoing, "_forget_if_there", not_forgotten)],
     ),
     Mutant(
         "brought_twice_delivered_twice",
         "a unit that two servers bring is delivered once",
         ["no_duplication"],
-        [Patch(CausalSeparators, "_was_seen", delivered_again)],
+        [Patch(ZoneTravel, "_was_seen", delivered_again)],
     ),
     Mutant(
         "local_too_often",
@@ -280,7 +282,7 @@ MUTANTS = [
         "not_brought_on",
         "what came from one zone is brought on to the next",
         ["agreement", "no_exception"],
-        [Patch(CausalSeparators, "_bring_beyond", sent_back)],
+        [Patch(ZoneTravel, "_bring_beyond", sent_back)],
     ),
     Mutant(
         "numbers_start_again",

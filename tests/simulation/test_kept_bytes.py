@@ -63,7 +63,7 @@ def recount(multicast: Multicast) -> int:
     assert isinstance(multicast, CausalSeparators)
     found = sum(recount(zone.automaton) for zone in multicast.zones.values())
     for crossing in multicast.crossings:
-        for kept in crossing.kept.values():
+        for kept in crossing.outgoing.kept.values():
             found += KEPT_OVERHEAD + len(kept.unit.publication.body)
     peers = multicast.links.peers.values()
     different = {id(message): message for peer in peers for message in peer.kept.values()}

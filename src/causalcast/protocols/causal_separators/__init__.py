@@ -1,5 +1,5 @@
-"""Causal separators: `protocol` is the automaton, the rest are its own parts."""
+"""Causal separators: `protocol` has the handlers, `spec` what is promised, the rest are parts."""
 
-from causalcast.protocols.causal_separators.protocol import SPEC
+from causalcast.protocols.causal_separators.spec import SPEC
 
 __all__ = ["SPEC"]

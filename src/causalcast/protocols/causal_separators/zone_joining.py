@@ -1,20 +1,21 @@
-"""Joints that open and close while the system runs, as an operator orders (base class).
+"""Joints that open and close while the system runs, as an operator commands.
 
 What is known and what follows from it stands in `zone_knowledge`, how units cross in
 `zone_crossing`. Here a server does what is due: it begins to keep, makes the cut, lets the
 rest cross, closes; and every node says that it is done when its zone goes and it is in no group.
 """
 
-from mypy_extensions import mypyc_attr
+from collections.abc import Iterator
+from typing import final
 
-from causalcast.core.automaton import Multicast
 from causalcast.core.command import Command
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.parts.addressed.reliable_links import ReliableLinks
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.causal_separators import zone_crossing, zone_knowledge
-from causalcast.protocols.causal_separators.zone_crossing import Closing, Opening, ZoneCrossing
+from causalcast.protocols.causal_separators.crossing_messages import Closing, Opening
+from causalcast.protocols.causal_separators.zone_crossing import ZoneCrossing
 from causalcast.protocols.causal_separators.zone_knowledge import (
     JOINING,
     SHUT,
@@ -34,10 +35,13 @@ from causalcast.protocols.causal_separators.zone_news import (
 )
 from causalcast.protocols.causal_separators.zone_unit import NEWS, Unit
 
+# News to tell, and whether inside this node's zone alone.
+ToTell = tuple[News, bool]
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ZoneJoining(Multicast):
-    """What a node does about joints."""
+
+@final
+class ZoneJoining:
+    """What a node does about joints. What it has to tell comes back: that travels as units do."""
 
     def __init__(
         self,
@@ -45,23 +49,17 @@ class ZoneJoining(Multicast):
         knowledge: ZoneKnowledge,
         crossings: list[ZoneCrossing],
         links: ReliableLinks,
-        groups: list[GroupId],
     ) -> None:
         self.me = me
         self.home = knowledge.home
         self.knowledge = knowledge
         self.crossings = crossings  # the joints that this node serves at
         self.links = links  # to the other servers
-        self.groups = dict.fromkeys(groups)  # that its application is in
-        self.seen: VectorClock = {}  # per origin: the last unit that was delivered here
-
-    def _tell(self, news: News, local: bool, out: Outbox) -> None:
-        """Let news travel with publications, inside the zone or everywhere."""
-        raise AssertionError("a protocol must say how news travel")
 
     # What an operator says
 
     def objection(self, command: Command) -> str:
+        """Why a command cannot be carried out here and now; empty if it can."""
         joint = self._joint_of(command)
         if joint is None:
             one, other = command.arguments
@@ -80,36 +78,36 @@ class ZoneJoining(Multicast):
             return f"the joint of zones {one} and {other} is {WORDS[known.level]}"
         return ""
 
-    def on_command(self, command: Command, out: Outbox) -> None:
-        # Not in the papers: subgroups can be added, they say, and not how.
+    def news_of(self, command: Command) -> ToTell:
+        """What to tell so that a command is carried out."""
         joint = self._joint_of(command)
         assert joint is not None
         epoch = self.knowledge.joints[joint].epoch
         if command.name == "join":
-            self._tell(News(JOIN, joint, epoch + 1), True, out)
-        else:
-            self._tell(News(PART if command.name == "part" else DROPPED, joint, epoch), False, out)
-        self._attend(out)
+            return News(JOIN, joint, epoch + 1), True
+        return News(PART if command.name == "part" else DROPPED, joint, epoch), False
 
     def _joint_of(self, command: Command) -> int | None:
         one, other = command.arguments
         return self.knowledge.map.joint_of((one, other))
 
     def preview(self, command: Command) -> list[str]:
+        """What may be lost by a command, as far as this node can tell."""
         joint = self._joint_of(command)
         if command.name != "drop" or joint is None:
             return []
         zones = ", ".join(str(zone) for zone in self.knowledge.behind(joint))
         found = [f"nodes of zone {zones} miss what is published until they join groups again"]
         for crossing in self.crossings:
-            if crossing.number == joint and crossing.kept:
-                many = len(crossing.kept)
+            if crossing.number == joint and crossing.outgoing.kept:
+                many = len(crossing.outgoing.kept)
                 found.append(f"{many} publications that servers of zone {crossing.there} may lack")
         return found
 
     # What is due
 
-    def _hear(self, origin: NodeId, news: News) -> None:
+    def hear(self, origin: NodeId, news: News) -> None:
+        """Something happened to a joint."""
         self.knowledge.hear(origin, news)
         for crossing in self.crossings:
             if (crossing.number, crossing.epoch) == (news.joint, news.epoch):
@@ -121,23 +119,27 @@ class ZoneJoining(Multicast):
     def _far_side(self, crossing: ZoneCrossing) -> int:
         return self.knowledge.map.far_side(crossing.number)
 
-    def _attend(self, out: Outbox) -> None:
-        """Do what is due about joints, now that everything delivered is counted."""
+    def due(self, seen: VectorClock, groups: dict[GroupId, None], out: Outbox) -> Iterator[ToTell]:
+        """Do what is due about joints, now that everything delivered is counted.
+
+        What is to be told must be told before the next is asked for: more may follow from it.
+        `seen`: what was delivered here; `groups`: those that the application is in.
+        """
         for joint in self.knowledge.parting():
             known = self.knowledge.joints[joint]
-            if not self.groups and self.me not in known.done:
-                self._tell(News(DONE, joint, known.epoch), False, out)
+            if not groups and self.me not in known.done:
+                yield News(DONE, joint, known.epoch), False
         for crossing in self.crossings:
             self._seal(crossing)
             if crossing.dropped and crossing.phase != zone_crossing.CLOSED:
-                self._drop(crossing, out)
+                yield from self._drop(crossing, out)
             elif crossing.is_emptied():
-                self._close(crossing, out)
+                yield from self._close(crossing, out)
             known = self.knowledge.joints[crossing.number]
             is_news = known.epoch > crossing.epoch and known.level != SHUT
             if is_news and crossing.phase == zone_crossing.CLOSED:
-                self._prepare(crossing, known.epoch, out)
-            self._cut_if_all_are_ready(crossing, out)
+                yield self._prepare(crossing, known.epoch, out)
+            yield from self._cut_if_all_are_ready(crossing, seen)
 
     def _seal(self, crossing: ZoneCrossing) -> None:
         known = self.knowledge.joints[crossing.number]
@@ -145,42 +147,42 @@ class ZoneJoining(Multicast):
         if parting and crossing.here == self._far_side(crossing):
             crossing.sealed = crossing.sealed or not self.knowledge.awaited(crossing.number)
 
-    def _drop(self, crossing: ZoneCrossing, out: Outbox) -> None:
+    def _drop(self, crossing: ZoneCrossing, out: Outbox) -> list[ToTell]:
         """Close at once, and tell everybody who does not know."""
         out.note("causal_separators.dropped", crossing.there)
         self.links.give_up(crossing.partners, out)
         out.persist(crossing.close())
         self.links.send(crossing.partners, Closing(crossing.epoch, True), out)
-        self._tell_if_news(DROPPED, crossing, out)
+        return self._if_news(DROPPED, crossing)
 
-    def _close(self, crossing: ZoneCrossing, out: Outbox) -> None:
+    def _close(self, crossing: ZoneCrossing, out: Outbox) -> list[ToTell]:
         """All that had to cross has."""
         out.note("causal_separators.parted", crossing.there)
         out.persist(crossing.close())
         self.links.send(crossing.partners, Closing(crossing.epoch, False), out)
-        self._tell_if_news(CLOSED, crossing, out)
+        return self._if_news(CLOSED, crossing)
 
-    def _tell_if_news(self, what: int, crossing: ZoneCrossing, out: Outbox) -> None:
+    def _if_news(self, what: int, crossing: ZoneCrossing) -> list[ToTell]:
         known = self.knowledge.joints[crossing.number]
-        if (known.epoch, known.level) < (crossing.epoch, SHUT):
-            self._tell(News(what, crossing.number, crossing.epoch), False, out)
+        is_news = (known.epoch, known.level) < (crossing.epoch, SHUT)
+        return [(News(what, crossing.number, crossing.epoch), False)] if is_news else []
 
-    def _prepare(self, crossing: ZoneCrossing, epoch: int, out: Outbox) -> None:
+    def _prepare(self, crossing: ZoneCrossing, epoch: int, out: Outbox) -> ToTell:
         """Keep what is to cross, and say so in this zone and over there."""
         out.note("causal_separators.joining", crossing.there)
         out.persist(crossing.begin(epoch))
         self.links.send(crossing.partners, Opening(epoch), out)
-        self._tell(News(READY, crossing.number, epoch), True, out)
+        return News(READY, crossing.number, epoch), True
 
-    def _cut_if_all_are_ready(self, crossing: ZoneCrossing, out: Outbox) -> None:
+    def _cut_if_all_are_ready(self, crossing: ZoneCrossing, seen: VectorClock) -> list[ToTell]:
         known = self.knowledge.joints[crossing.number]
         if crossing.phase != zone_crossing.KEEPING or crossing.epoch != known.epoch:
-            return
+            return []
         if self.me == crossing.servers[-1] and all(s in known.ready for s in crossing.servers):
-            news = self.knowledge.cut(crossing.number, crossing.here, dict(self.seen))
-            self._tell(news, False, out)
+            return [(self.knowledge.cut(crossing.number, crossing.here, dict(seen)), False)]
+        return []
 
-    def _let_leave(self, crossing: ZoneCrossing, unit: Unit) -> bool:
+    def let_leave(self, crossing: ZoneCrossing, unit: Unit) -> bool:
         """A unit is to cross; true if it is the cut with which crossing begins."""
         news = news_in(unit)
         if news is not None and news.what == CUT and news.side == crossing.here:
@@ -199,7 +201,7 @@ class ZoneJoining(Multicast):
             return False
         return news is None or (news.what, news.joint) != (DONE, crossing.number)
 
-    def _on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
+    def on_turn(self, crossing: ZoneCrossing, sender: NodeId, turn: Opening | Closing) -> None:
         """A server at the other side opened or closed."""
         # Not in the papers: joints that open and close.
         if isinstance(turn, Closing):
@@ -208,7 +210,7 @@ class ZoneJoining(Multicast):
             crossing.on_opening(sender, turn.epoch)
             self.knowledge.joints[crossing.number].rise(turn.epoch, JOINING)
 
-    def _refuse_if_dropped(
+    def refuse_if_dropped(
         self, crossing: ZoneCrossing, sender: NodeId, turn: Opening, out: Outbox
     ) -> None:
         """Somebody opens what was dropped here before it was opened: say so."""
@@ -220,6 +222,7 @@ class ZoneJoining(Multicast):
     # For people
 
     def refusal(self, group: GroupId, joining: bool) -> str:
+        """Why the application cannot publish to, or join, a group now; empty if it can."""
         if joining and self.knowledge.parting():
             return "its zone is being parted, and whoever is in a group would keep it"
         return self.knowledge.refusal(group)

@@ -2,8 +2,8 @@
 
 from causalcast.core.ids import GroupId, NodeId, message_id
 from causalcast.core.message import Publication
+from causalcast.protocols.causal_separators.crossing_messages import Crossing
 from causalcast.protocols.causal_separators.hosted_zone import THE_ZONE, InZone
-from causalcast.protocols.causal_separators.zone_crossing import Crossing
 from causalcast.protocols.causal_separators.zone_unit import JOINED, NOWHERE, PUBLICATION, Unit
 from causalcast.protocols.naive_flood import Copy
 

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from causalcast.core import GroupId, NodeId, graphs, message_id
 from causalcast.core.groups import Groups
 from causalcast.core.message import Publication
-from causalcast.protocols.causal_separators.zone_crossing import (
+from causalcast.protocols.causal_separators.crossing_messages import (
     Arrivals,
     Carry,
     Closing,
     Crossing,
-    ZoneCrossing,
 )
+from causalcast.protocols.causal_separators.zone_crossing import ZoneCrossing
 from causalcast.protocols.causal_separators.zone_knowledge import OPEN, PARTING, SHUT, ZoneKnowledge
 from causalcast.protocols.causal_separators.zone_map import Zone, ZoneMap
 from causalcast.protocols.causal_separators.zone_news import (
@@ -178,12 +178,12 @@ def test_a_server_goes_on_from_its_snapshot() -> None:
     units = [unit_of(NodeId(1), number) for number in (1, 2, 3)]
     for unit in units:
         crossing.leave(unit)
-    crossing.mark_sent(NodeId(2), Crossing(NodeId(0), 1, {}, units[0].packed()))
-    crossing.on_arrivals(NodeId(3), Arrivals({NodeId(1): 1}))
+    crossing.outgoing.mark_sent(NodeId(2), Crossing(NodeId(0), 1, {}, units[0].packed()))
+    crossing.outgoing.on_arrivals(NodeId(3), Arrivals({NodeId(1): 1}))
     crossing.on_carry(NodeId(1), Carry(1, NodeId(3), 2, {}, NodeId(1), 2))
-    crossing.arrive(NodeId(2), Crossing(NodeId(2), 4, {NodeId(3): 9}, units[1].packed()))
+    crossing.incoming.arrive(NodeId(2), Crossing(NodeId(2), 4, {NodeId(3): 9}, units[1].packed()))
     crossing.sealed = True
-    assert list(crossing.kept) == [2, 3]
+    assert list(crossing.outgoing.kept) == [2, 3]
     again = ZoneCrossing(NodeId(0), 0, zone_map.joints[0], 0, is_open=False)
     for record in crossing.snapshot():
         again.restore(record)
@@ -197,10 +197,11 @@ def unit_of(origin: NodeId, number: int) -> Unit:
 
 
 def state_of(crossing: ZoneCrossing) -> list[object]:
+    outgoing, incoming = crossing.outgoing, crossing.incoming
     return [
-        (crossing.epoch, crossing.phase, crossing.sealed, crossing.places),
-        {place: (kept.unit.packed(), kept.sent) for place, kept in crossing.kept.items()},
-        (crossing.has, crossing.brought, crossing.arrived, crossing.epoch_of),
-        {way: list(queue) for way, queue in crossing.waiting.items()},
-        {lead: [carry.place for carry in queue] for lead, queue in crossing.to_carry.items()},
+        (crossing.epoch, crossing.phase, crossing.sealed, outgoing.places),
+        {place: (kept.unit.packed(), kept.sent) for place, kept in outgoing.kept.items()},
+        (outgoing.has, outgoing.brought, incoming.arrived, crossing.epoch_of),
+        {way: list(queue) for way, queue in incoming.waiting.items()},
+        {lead: [carry.place for carry in queue] for lead, queue in outgoing.to_carry.items()},
     ]

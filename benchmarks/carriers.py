@@ -1,14 +1,16 @@
 """Our UDP transport beside our TCP one: bytes per second and round trips, without loss and with.
 
     python benchmarks/carriers.py [--loss 0 1 5] [--seconds 3] [--rounds 3]
-        [--way loopback|ethernet|distant] [--transports udp tcp tcp-cubic tcp-bbr] [--uvloop]
+        [--way loopback|ethernet|distant] [--uvloop]
+        [--transports udp tcp tcp-cubic tcp-bbr quic quic-cubic]
 
 Two processes; `lossy_ways.py` says how they reach each other and where packets are lost. On
 loopback the kernel's TCP loses packets of up to 64 KiB, ours datagrams of 60 KiB; on the other ways
 both lose packets of up to 1,500 bytes. `tcp` has the congestion control this machine is set to,
-`tcp-NAME` that one. Each round measures every pair of transport and loss once, in turn, so that a
-busy machine slows all of them alike. One process writes frames as fast as the transport takes them;
-then frames go to and fro one by one.
+`tcp-NAME` that one. `quic` is aioquic (`pip install aioquic`), with Reno or the control that is
+named; its bytes are always encrypted. Each round measures every pair of transport and loss once, in
+turn, so that a busy machine slows all of them alike. One process writes frames as fast as the
+transport takes them; then frames go to and fro one by one.
 """
 
 import argparse
@@ -83,13 +85,17 @@ class Stream(asyncio.BufferedProtocol):
 
 
 def carrier_of(name: str) -> Carrier:
+    if name.startswith("quic"):
+        from quic_carrier import QuicCarrier  # only who asks for it needs aioquic
+
+        return QuicCarrier(name.partition("-")[2] or "reno")
     return UdpCarrier(ClusterKey(b"benchmark" * 4)) if name == "udp" else TcpCarrier()
 
 
 def choose_congestion(name: str, stream: Stream) -> None:
     """Let the kernel's TCP have the congestion control that the transport's name asks for."""
-    _, _, congestion = name.partition("-")
-    if congestion:
+    kind, _, congestion = name.partition("-")
+    if kind == "tcp" and congestion:
         tcp: socket.socket = stream.transport.get_extra_info("socket")
         tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
 

@@ -12,6 +12,7 @@ from loopback_nodes import PATIENCE, Neighbourhood
 
 from causalcast import SyncNode
 from causalcast.errors import NodeError
+from causalcast.runtime.sync_node import SyncMessage
 
 
 def test_publish_receive_acknowledge_and_return(tmp_path: Path) -> None:
@@ -145,3 +146,32 @@ def test_who_knows_the_members_of_the_start_only_says_so(tmp_path: Path) -> None
             two.group("some").__enter__()
         with two.group("both"):
             assert two.status()["groups"] == ["both"]
+
+
+def test_a_callback_reads_groups_together(tmp_path: Path) -> None:
+    """It is called in causal order over groups, may give a message back, and cannot wait for the
+    node that waits for it."""
+    town = Neighbourhood(tmp_path, 1, groups='left = "*"\nright = "*"')
+    with SyncNode(town.config(1)) as node:
+        received: list[tuple[str, bytes]] = []
+        errors: list[str] = []
+        is_over = threading.Event()
+
+        def handle(message: SyncMessage) -> None:
+            if not errors:
+                with pytest.raises(NodeError) as refused:
+                    node.group("left").publish(b"from inside")
+                errors.append(str(refused.value))
+                message.give_back()
+                return
+            received.append((message.group, message.payload))
+            if len(received) == 20:
+                is_over.set()
+
+        node.on_message(handle)
+        sent = [(("left", "right")[number % 2], b"%d" % number) for number in range(20)]
+        for group, body in sent:
+            node.group(group).publish(body)
+        assert is_over.wait(PATIENCE)
+        assert received == sent
+        assert errors == ["a callback of the node cannot wait for it; use another thread"]

@@ -58,7 +58,10 @@ class SyncMessage:
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
-        self._node.call(self._message.give_back)
+        if self._node.is_own_thread():
+            self._message.give_back()
+        else:
+            self._node.call(self._message.give_back)
 
     def __repr__(self) -> str:
         return repr(self._message)
@@ -219,6 +222,19 @@ class SyncNode:
         """A handle on a group; joins it when its context is entered, unless a member."""
         return SyncGroup(self, self._node.group(name, since))
 
+    def on_message(self, callback: Callable[[SyncMessage], object], *groups: str) -> None:
+        """Call `callback` with every message of these groups from now on, in one causal order.
+
+        It is called in the node's own thread, one message after the other, and should be short:
+        the node waits for it. What it returns from is acknowledged, unless it gave it back; what it
+        fails at is not, and is logged. Without names: all groups that the node is in now.
+        """
+
+        def hand_over(message: ReceivedMessage) -> None:
+            callback(SyncMessage(self, message))
+
+        self.call(lambda: self._node.on_message(hand_over, *groups))
+
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a message that is held here waits for; empty if it is not held."""
         return self.call(lambda: self._node.explain(message))
@@ -245,6 +261,10 @@ class SyncNode:
 
     # Between the threads
 
+    def is_own_thread(self) -> bool:
+        """Whether this is called by the node itself, from a callback."""
+        return threading.current_thread() is self._thread
+
     def start(self, work: Coroutine[Any, Any, Result]) -> "concurrent.futures.Future[Result]":
         """Let the loop begin with `work`."""
         with self._door:
@@ -255,6 +275,9 @@ class SyncNode:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Let the loop do `work`, and wait for its result."""
+        if self.is_own_thread():  # it would wait for itself
+            work.close()
+            raise NodeError("a callback of the node cannot wait for it; use another thread")
         future = self.start(work)
         try:
             return future.result()

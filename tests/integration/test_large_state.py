@@ -14,7 +14,7 @@ from causalcast.errors import WireError
 from causalcast.parts.broadcast.reliable_sending import Have
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links import links as tcp
-from causalcast.runtime.links.greeting import LIMIT
+from causalcast.runtime.links.greeting import LIMIT, differences
 from causalcast.runtime.security.revocations import MOST_BYTES
 from causalcast.wire.framing import LONGEST_MESSAGE, frame
 
@@ -103,7 +103,7 @@ def test_nodes_that_accept_bodies_of_different_sizes_refuse_each_other(tmp_path:
                 for config in (town.config(1), small.config(2))
             )
             theirs = msgspec.structs.replace(theirs, digest="other", node=2)
-            assert tcp.differences(mine, theirs) == ["body_bytes 1048576 here, 1000 there"]
+            assert differences(mine, theirs) == ["body_bytes 1048576 here, 1000 there"]
 
     asyncio.run(story())
 

@@ -18,27 +18,23 @@ import socket
 import ssl
 from typing import Final, Protocol, cast
 
-import msgspec
-
-from causalcast.core.ids import ANY_LINK, LinkId, NodeId, dialler_of
-from causalcast.errors import CausalcastError, Rejected, WireError
+from causalcast.core.ids import ANY_LINK, LinkId, NodeId
+from causalcast.errors import Rejected, WireError
 from causalcast.runtime.links.address_book import Address, AddressBook
 from causalcast.runtime.links.allowance import Allowance
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.doorway import Strangers
+from causalcast.runtime.links.greeter import Acquainted, Greeter, imposture_of
 from causalcast.runtime.links.greeting import (
     ANYBODY,
     LIMIT,
     Greeting,
-    differences,
-    in_short,
     read_greeting,
 )
 from causalcast.runtime.links.introductions import Introduced
 from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
-from causalcast.runtime.lives import ADVICE, Known, went_back
 from causalcast.runtime.security.identity import JOIN, Passport
-from causalcast.runtime.security.tls import Tls, objection_to
+from causalcast.runtime.security.tls import Tls
 from causalcast.wire.framing import LONGEST_MESSAGE, FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
@@ -54,8 +50,8 @@ CROSSING_PATIENCE: Final = 1.0  # seconds to wait for the dial that survives
 DEFAULT_SEND_BUFFER: Final = 8 << 20
 
 
-class LinkEvents(Protocol):
-    """What links tell the host."""
+class LinkEvents(Acquainted, Protocol):
+    """What links tell a node."""
 
     def next_link(self) -> LinkId:
         """A new link id."""
@@ -80,18 +76,6 @@ class LinkEvents(Protocol):
 
     def revoked(self) -> None:
         """A newer list of revocations came; links to those on it are closed already."""
-
-    def known_of(self, peer: NodeId) -> Known | None:
-        """What is known of `peer` from earlier links."""
-
-    def peer_went_back(self, peer: NodeId, reason: str) -> None:
-        """The storage of `peer` is older than what is known of it; it gets no link."""
-
-    def went_back(self, peer: NodeId, reason: str) -> None:
-        """`peer` knows more of this node than this node itself; there is no link to it."""
-
-    def enrol(self, passport: Passport, greeting: Greeting) -> bytes:
-        """The certificate for somebody who came with a token; raises what is said instead."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -318,10 +302,7 @@ class Links:
         self._to_hang_up: list[Connection] = []
         self.reads = True  # False while the application has more than it can take
         self.counts: collections.Counter[str] = collections.Counter()
-        self._all_facts = greeting.facts  # for those who only ask
-        self.greeting = msgspec.structs.replace(greeting, facts=in_short(greeting.facts))
-        if tls is not None:
-            self.greeting = msgspec.structs.replace(self.greeting, revoked=tls.revocations.der)
+        self.greeter = Greeter(greeting, events, tls, self.counts)
         self._me = NodeId(greeting.node)
         self._book = book
         self._current: dict[NodeId, Connection] = {}
@@ -425,6 +406,11 @@ class Links:
         """With which TLS one dials from here; None without TLS."""
         return None if self.tls is None else self.tls.client
 
+    @property
+    def greeting(self) -> Greeting:
+        """What this node says of itself."""
+        return self.greeter.greeting
+
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
         return self._current.get(to)
@@ -488,12 +474,7 @@ class Links:
         if self._closing:
             connection.abort()
         elif connection.dialled:
-            hello = msgspec.structs.replace(
-                self.greeting,
-                link=connection.link,
-                wanted=connection.peer,
-                known=self.events.known_of(connection.peer),
-            )
+            hello = self.greeter.hello(connection.peer, connection.link)
             connection.write(frame(hello.encode()))
             connection.flush()
 
@@ -501,7 +482,7 @@ class Links:
         """The other end answered our dial."""
         peer = connection.peer
         dial = self._dials.get(peer)
-        imposture = self._imposture(connection, greeting)
+        imposture = imposture_of(connection.passport, greeting)
         if not imposture:
             self._hear_revocations(connection, greeting)
         if dial is None or dial.connection is not connection:
@@ -513,7 +494,7 @@ class Links:
             self._dial_failed(peer, dial, imposture)
         elif greeting.refusal == CROSSING:
             connection.hang_up()
-        elif greeting.node == peer and (older := self._older_storage(greeting)):
+        elif greeting.node == peer and (older := self.greeter.older_storage(greeting)):
             log.warning("dialled node %s: %s", peer, older)
             connection.hang_up()
             self._dial_failed(peer, dial, older)
@@ -554,11 +535,13 @@ class Links:
         """Somebody dialled us and greeted: take the link, or say why not."""
         passport = connection.passport
         if passport is not None and passport.purpose == JOIN:
-            self._enrol(connection, passport, greeting)
+            reply = self.greeter.enrol(passport, greeting)
+            connection.write(frame(reply.encode()))
+            connection.hang_up()
             return
         connection.peer = NodeId(greeting.node)
         connection.link = LinkId(greeting.link)
-        refusal = self._imposture(connection, greeting)
+        refusal = imposture_of(connection.passport, greeting)
         if refusal:
             self.counts["impostors"] += 1
             log.warning("refusing somebody at %s: %s", connection.address(), refusal)
@@ -566,7 +549,7 @@ class Links:
             connection.hang_up()
             return
         self._hear_revocations(connection, greeting)
-        refusal = self._objection(greeting)
+        refusal = self.greeter.objection(greeting, self._closing)
         if greeting.wanted == ANYBODY:
             refusal = "now you know who is here"
         elif refusal:
@@ -577,71 +560,12 @@ class Links:
         self._crossed.discard(connection.peer)
         if refusal == CROSSING:
             self._crossed.add(connection.peer)
-        reply = msgspec.structs.replace(
-            self.greeting,
-            link=greeting.link,
-            refusal=refusal,
-            known=self.events.known_of(NodeId(greeting.node)),
-        )
-        if greeting.wanted == ANYBODY:
-            reply = msgspec.structs.replace(reply, facts=self._all_facts)
-        connection.write(frame(reply.encode()))
+        connection.write(frame(self.greeter.reply(greeting, refusal).encode()))
         connection.flush()
         if refusal:
             connection.hang_up()
         else:
             self._take(connection, greeting)
-
-    def _enrol(self, connection: Connection, passport: Passport, greeting: Greeting) -> None:
-        """Somebody came with a token: an identity or a refusal, and what to know of the cluster."""
-        refusal, certificate = "now you know who is here", b""
-        try:
-            if greeting.certificate:
-                certificate = self.events.enrol(passport, greeting)
-                self.counts["enrolled"] += 1
-        except CausalcastError as error:
-            self.counts["refused_tokens"] += 1
-            log.warning("refusing a token: %s", error)
-            refusal = str(error)
-        reply = msgspec.structs.replace(
-            self.greeting, refusal=refusal, certificate=certificate, facts=self._all_facts
-        )
-        connection.write(frame(reply.encode()))
-        connection.hang_up()
-
-    def _imposture(self, connection: Connection, greeting: Greeting) -> str:
-        """Why whoever greets is not who it says; empty without TLS: then nobody can tell."""
-        if connection.passport is None:
-            return ""
-        return objection_to(connection.passport, greeting.node)
-
-    def _objection(self, greeting: Greeting) -> str:
-        if self._closing:
-            return "this node is about to stop"
-        if greeting.wanted != self._me:
-            return f"you want node {greeting.wanted}, this is node {self._me}"
-        found = differences(self.greeting, greeting)
-        if not found and dialler_of(LinkId(greeting.link)) != greeting.node:
-            found = [f"link {greeting.link} was not dialled by node {greeting.node}"]
-        if not found and not _is_address(greeting.address):
-            found = [f"{greeting.address!r} is no address"]
-        return "; ".join(found) or self._older_storage(greeting)
-
-    def _older_storage(self, greeting: Greeting) -> str:
-        """Why there is no link, if the storage of one end is older than the other end knows."""
-        peer = NodeId(greeting.node)
-        theirs = went_back(greeting.life, self.events.known_of(peer))
-        mine = went_back(self.greeting.life, greeting.known)
-        if theirs:
-            self.counts["older_storage"] += 1
-            self.events.peer_went_back(peer, theirs)
-        if mine:
-            self.counts["own_storage_is_older"] += 1
-            self.events.went_back(peer, mine)
-        if not theirs and not mine:
-            return ""
-        who = peer if theirs else self._me
-        return f"the storage of node {who} is older than others know: {theirs or mine}; {ADVICE}"
 
     def _crosses_ours(self, peer: NodeId, greeting: Greeting) -> bool:
         """Whether a dial of ours is to survive this one. Asked twice, the peer has its way."""
@@ -770,7 +694,7 @@ class Links:
         """Tell the list of revocations from now on, and end the links to those on it."""
         assert self.tls is not None
         revocations = self.tls.revocations
-        self.greeting = msgspec.structs.replace(self.greeting, revoked=revocations.der)
+        self.greeter.tell_revocations(revocations.der)
         self.informed.clear()
         for connection in list(self._connections):
             passport = connection.passport
@@ -785,11 +709,3 @@ class Links:
         congested = self.outlets.congested
         if congested.pop(connection.outlet, 0) is None and not congested:
             self.events.relieved()
-
-
-def _is_address(text: str) -> bool:
-    try:
-        Address.parse(text)
-    except ValueError:
-        return False
-    return True

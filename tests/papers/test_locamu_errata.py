@@ -646,7 +646,7 @@ RARE = {
     "nothing_is_pulled": [find_mutant(MUTANTS, "waits_for_itself").patches[1]],
     "recovered_empty": [Patch(Locamu, "on_recover", recover_nothing)],
     "last_record_not_on_disk": [Patch(Locamu, "on_recover", recover_without_the_last)],
-    "gap_not_consulted": [Patch(GapConsultation, "is_settled", settled_at_once)],
+    "gap_not_consulted": [Patch(GapConsultation, "consult", settled_at_once)],
     "questions_start_again": [
         Patch(GapConsultation, "__init__", begin_with_question_1),
         Patch(GapConsultation, "on_neighbour_up", lambda *_: None),  # and questions are kept

@@ -124,7 +124,7 @@ class DeltaNeighbourhood(Multicast):
         self.reach = setup.number("delta") + 1
         self.keeps = setup.flag("keep")
         self.repeat_after = setup.number("repeat_after")
-        self.extended = dict.fromkeys(around.within(self.reach))
+        self.reachable = dict.fromkeys(around.within(self.reach))
         self._surroundings = setup.topology
         self._routes: dict[GroupId, list[NodeId]] = {}
         # Survives a crash.
@@ -158,7 +158,7 @@ class DeltaNeighbourhood(Multicast):
         return self._kept_bytes
 
     def _start_next(self, out: Outbox) -> None:
-        """Let own publications begin, as long as none is under way; any number may wait."""
+        """Start own publications one after another: the next when none is under way."""
         while self.queue and not self._is_busy():
             self._start(self._dequeue(), NOBODY, NOBODY, out)
 
@@ -173,7 +173,7 @@ class DeltaNeighbourhood(Multicast):
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         # Santos, section IV-B: the publisher waits for confirmations. How they travel is not in the
         # papers: from the leaves back along the tree.
-        if sender not in self.extended:
+        if sender not in self.reachable:
             out.note("delta_neighbourhood.stranger", sender)
         elif isinstance(message, Copy):
             self._on_copy(sender, message.publication, out)
@@ -207,7 +207,7 @@ class DeltaNeighbourhood(Multicast):
         self._finish(passage, out)
 
     def _restart(self, publication: Publication, back: NodeId) -> Passage:
-        """Take a publication in; its targets are asked for later."""
+        """Remember a publication that is being passed on; `_pass_on` finds its targets."""
         passage = Passage(publication, back)
         self.passages[publication.id] = passage
         self._kept_bytes += _weight(publication)
@@ -215,7 +215,7 @@ class DeltaNeighbourhood(Multicast):
         return passage
 
     def _pass_on(self, passage: Passage, out: Outbox) -> None:
-        """Send to the first live node on every way; whom that skips is remembered."""
+        """Send to the first live node on every way, and remember whom that skips."""
         for node in self._led_to(passage):
             if node in passage.open:
                 continue
@@ -237,14 +237,14 @@ class DeltaNeighbourhood(Multicast):
         group = passage.publication.group
         routes = self._routes.get(group)
         if routes is None:
-            routes = [node for node in self.extended if self._surroundings.behind(node, group)]
+            routes = [node for node in self.reachable if self._surroundings.behind(node, group)]
             self._routes[group] = routes
         return [node for node in routes if self.around.hop(self.me, node) != passage.back]
 
     def _finish(self, passage: Passage, out: Outbox) -> None:
         """Confirm once all behind have it; forget it once nobody is waited for.
 
-        The next of this node's own may begin then: whoever calls this says so at the end.
+        The caller has to call `_start_next` at the end: the next of this node's own may begin then.
         """
         if passage.open:
             return
@@ -266,7 +266,7 @@ class DeltaNeighbourhood(Multicast):
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
         # Santos, section II: redundant paths lead around a node that failed.
-        if peer not in self.extended or peer in self.suspected:
+        if peer not in self.reachable or peer in self.suspected:
             return
         self.suspected[peer] = None
         for passage in list(self.passages.values()):
@@ -286,7 +286,7 @@ class DeltaNeighbourhood(Multicast):
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
         # Not in the papers: a link is given there. What was sent on the last one may be lost.
-        if peer in self.extended:
+        if peer in self.reachable:
             self.links[peer] = link
             self._send_open(peer, out)
 
@@ -299,7 +299,7 @@ class DeltaNeighbourhood(Multicast):
         # Not in the papers: links there lose nothing, and here a crash loses what is under way.
         assert name == REPEAT
         self._repeats = False
-        for peer in self.extended:
+        for peer in self.reachable:
             self._send_open(peer, out)
         self._keep_repeating(out)
 

@@ -72,7 +72,8 @@ class Channels:
             self._doubt(peer, False, out)
 
     def settle(self, out: Outbox) -> None:
-        """Give others time to link before they are doubted: nobody says who has long been gone."""
+        """Give other servers time to link before they are doubted: after a start nobody says which
+        of them are down."""
         if self.crossings:
             out.start_timer(SETTLE, self._settle_after)
 
@@ -102,7 +103,8 @@ class Channels:
             crossing.outgoing.mark_sent(sending.to, sending.content)
 
     def tell_soon(self, out: Outbox) -> None:
-        """Not later and later, as long as units come: others keep what they are not told of."""
+        """Tell the other side soon what was delivered here: it keeps what it is not told of. So the
+        timer does not start anew with each further unit."""
         if not self._tells_soon and any(c.has_news(self._seen) for c in self.crossings):
             self._tells_soon = True
             out.start_timer(TELL, self._tell_after)

@@ -2,7 +2,7 @@
 
 The hosted protocol gets an outbox of its own; what it asks for is translated: its messages and
 records are wrapped, its timers renamed, and what it delivers comes back to the host. It numbers
-publications of its own; where it speaks of one of them, the host's publication inside is meant.
+publications of its own; where it names one of them, the host names the publication inside it.
 """
 
 from typing import Final, final

@@ -195,7 +195,8 @@ class ZoneJoining:
         return False
 
     def _is_done(self, crossing: ZoneCrossing, unit: Unit, news: News | None) -> bool:
-        """Whether a unit need not cross, for its origin had said so: the same for all servers."""
+        """Whether a unit need not cross because its origin had said that it is done; all servers
+        decide alike."""
         known = self.knowledge.joints[crossing.number]
         if unit.origin not in known.done or known.epoch != crossing.epoch:
             return False

@@ -24,7 +24,7 @@ class Departures:
         # and under which number -> the numbers for this node that they carry.
         self.held: dict[Pair, list[Pair]] = {}
         # Does not: then everybody is asked again.
-        self.heard: dict[NodeId, dict[NodeId, None]] = {}  # gone -> who is through with it
+        self.heard: dict[NodeId, dict[NodeId, None]] = {}  # gone -> who has told all it has of it
         self.refused: dict[NodeId, None] = {}  # others say they are gone, beyond the budget
         self.expelled_by = NOBODY  # who told this node that it was declared gone
 

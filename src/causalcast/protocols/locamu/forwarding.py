@@ -72,6 +72,8 @@ class Forwarding:
         ]
 
     def _is_wanted(self, record: Record, node: NodeId, before: list[NodeId]) -> bool:
+        """Whether a copy with these issuers' numbers has something that a target was not sent, and
+        has not confirmed."""
         sent = record.sent.get(node)
         if sent is not None and all(issuer in sent for issuer in before):
             return False

@@ -89,7 +89,7 @@ class GapConsultation:
         self.unanswered: dict[tuple[NodeId, int], Ask] = {}
         self._next_question = first_question
 
-    def is_settled(
+    def consult(
         self,
         source: NodeId,
         needs: dict[Pair, int],
@@ -98,7 +98,7 @@ class GapConsultation:
         suspected: dict[NodeId, None],
         out: Outbox,
     ) -> bool:
-        """Whether everybody around the gap has answered; asks whom was not asked yet."""
+        """Ask those around the gap that were not asked yet; True if everybody has answered."""
         if self.around.distance(source, self.me) == 1:
             return True
         beside = self.beside_gap(source, suspected)

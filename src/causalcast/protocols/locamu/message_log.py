@@ -1,4 +1,7 @@
-"""Messages processed here whose way onward is not finished, found by any number they were given."""
+"""Messages that were processed here and that not all targets have confirmed.
+
+They are found by any number they were given.
+"""
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message

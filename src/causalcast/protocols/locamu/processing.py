@@ -69,6 +69,8 @@ class Processing:
     # Copies that arrive
 
     def take_in(self, sender: NodeId, copy: Arrived | None, out: Outbox) -> None:
+        """A copy came, or something that makes no sense."""
+        # Alg. 1, l. 31-35 (RECEIVE).
         if copy is None:
             out.note("locamu.nonsense", sender)
             return
@@ -86,6 +88,7 @@ class Processing:
             self.acknowledgements.say_held(copy.source, copy.number, out)
 
     def _take_over(self, copy: Arrived, older: Arrived) -> None:
+        """A copy takes the place of one that waits here."""
         copy.announced = older.announced
         copy.since = older.since
         if all(issuer in older.numbers for issuer in copy.numbers):
@@ -123,21 +126,22 @@ class Processing:
             self._merge(copy, out)
             return
         copy.missing = self.missing.first_for(copy)
-        if copy.missing is None and self._is_consulted(copy, out):
+        if copy.missing is None and self._consult(copy, out):
             self._process(copy, out)
             return
         self.holdback.put(key, copy)
         self.explanations.announce_held(copy, out)
 
-    def _is_consulted(self, copy: Arrived, out: Outbox) -> bool:
-        """Whether those around a gap have answered, and nothing that they named is missing.
+    def _consult(self, copy: Arrived, out: Outbox) -> bool:
+        """Ask around the gap that a copy jumped over; True if all have answered, and nothing that
+        they named is missing.
 
         With f = 1 nobody need be asked: a single skipped node leaves no gap in the numbers.
         """
         # Not in the paper: there numbers are believed to tell enough for any f.
         if self.peers.f == 1:
             return True
-        settled = self.consultation.is_settled(
+        settled = self.consultation.consult(
             copy.source, copy.needs, copy.numbers, copy.inquiry, self.peers.suspected, out
         )
         if settled:
@@ -239,7 +243,8 @@ class Processing:
 
     def learn(self, record: Record, origin: NodeId, numbers: Numbers, out: Outbox) -> bool:
         """Take over what is new, tell those who sent it, and pass it on; False if nothing is."""
-        # Alg. 1, l. 20-24 (MERGEIDENTIFIERS). That they are sent on is not in the paper.
+        # Alg. 1, l. 20-24 (MERGEIDENTIFIERS); that they are sent on is in fig. 2 of the paper in
+        # Portuguese.
         found_origin = record.origin == NOBODY and origin != NOBODY
         news = self.log.learn(record, origin, numbers)
         if not news and not found_origin:

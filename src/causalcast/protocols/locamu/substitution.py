@@ -50,7 +50,8 @@ class Substitution:
     # Before one falls
 
     def may_stand_in(self, node: NodeId) -> bool:
-        """Whether one of us can reach others across the other."""
+        """Whether a node is so near that this one could reach nodes on its far side for it, or it
+        for this one."""
         return self._around.distance(self._me, node) <= self._peers.f
 
     def is_needed(self, record: Record) -> bool:

@@ -32,7 +32,7 @@ def asked_by_4(
     needs: dict[tuple[int, int], int], numbers: dict[int, dict[int, int]]
 ) -> tuple[bool, list[Ask]]:
     out = Outbox()
-    settled = consultation(4).is_settled(
+    settled = consultation(4).consult(
         NodeId(1), pairs(needs), rows(numbers), Inquiry(), SUSPECTED, out
     )
     return settled, [effect.message for effect in out.effects]  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def test_an_answer_to_another_question_is_none() -> None:
     out, inquiry = Outbox(), Inquiry()
     now = consultation(4, 100)
     needs, numbers = pairs({(0, 5): 3}), rows({0: {4: 3, 5: 3}})
-    assert not now.is_settled(NodeId(1), needs, numbers, inquiry, SUSPECTED, out)
+    assert not now.consult(NodeId(1), needs, numbers, inquiry, SUSPECTED, out)
     assert now.on_answer(NodeId(5), Answer(7, {})) is None
     assert now.on_answer(NodeId(0), Answer(100, {})) is None
     assert now.on_answer(NodeId(5), Answer(100, {})) is inquiry

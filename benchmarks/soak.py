@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from causalcast import open as open_node
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.runtime.node import ReceivedMessage
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 PUBLISHERS = (1, 2)
 VICTIM = 3

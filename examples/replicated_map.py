@@ -32,9 +32,9 @@ from typing import Any
 import causalcast
 from causalcast.core import number_of
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
-from causalcast.runtime.node_process import run_node
+from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.node_process import run_node
 
 GROUP = "map"
 KEEP_EVERY = 0.05  # seconds between commits; what came meanwhile shares one

@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 SOURCE = Path(__file__).parents[2] / "src"
 

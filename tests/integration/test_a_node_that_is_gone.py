@@ -10,8 +10,8 @@ from loopback_nodes import Neighbourhood, take, until
 from causalcast import Node
 from causalcast.cli.main import main
 from causalcast.errors import NodeError
-from causalcast.runtime.control import ControlServer
 from causalcast.runtime.observing.events import Event
+from causalcast.runtime.operating.control import ControlServer
 
 LINE = 'kind = "edges"\nedges = [[1, 2], [2, 3], [3, 4]]'
 

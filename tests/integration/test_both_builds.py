@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from loopback_nodes import PATIENCE, disorder
 
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 NODE = (sys.executable, "-m", "causalcast", "node", "--until-stdin-closes")

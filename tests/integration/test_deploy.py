@@ -17,8 +17,8 @@ import pytest
 
 import causalcast
 from causalcast.errors import NodeError
-from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

@@ -13,7 +13,7 @@ from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
 from causalcast.judge import judge
 from causalcast.registry import find_protocol, protocol_names
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 from causalcast.trace.schema import WEAKER_FORMS
 

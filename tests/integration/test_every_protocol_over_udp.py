@@ -12,7 +12,7 @@ from test_every_protocol import kill_one_and_bring_it_back, plan_for, promised
 
 from causalcast.cli.main import main
 from causalcast.registry import find_protocol, protocol_names
-from causalcast.runtime.local_cluster import LocalCluster
+from causalcast.runtime.operating.local_cluster import LocalCluster
 from causalcast.trace.gather import gather
 
 CAUSAL = [name for name in protocol_names() if "causal_order" in find_protocol(name).guarantees]

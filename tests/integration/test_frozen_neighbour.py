@@ -8,8 +8,8 @@ import pytest
 from loopback_nodes import PATIENCE, disorder
 
 from causalcast.errors import NodeError
-from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 FROZEN = 3

@@ -14,7 +14,7 @@ from loopback_nodes import PATIENCE, Neighbourhood, disorder, take, until
 
 from causalcast import Node
 from causalcast.errors import CausalcastError, JournalError, NodeError, TraceError
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 BODY = b"x" * 1000

@@ -8,7 +8,7 @@ import ssl
 import time
 from pathlib import Path
 
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 PATIENCE = 60  # seconds; a delivery takes milliseconds unless something is wrong
 CONNECTIONS = 1000

@@ -11,8 +11,8 @@ from loopback_nodes import free_ports, links, until
 from causalcast import Node
 from causalcast.errors import NodeError
 from causalcast.judge import judge
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")

@@ -14,7 +14,7 @@ from loopback_nodes import PATIENCE, Neighbourhood, take, until
 from causalcast import Node
 from causalcast.cli.main import main
 from causalcast.errors import NodeError
-from causalcast.runtime.control import ControlServer
+from causalcast.runtime.operating.control import ControlServer
 from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import Step, in_full
 from causalcast.runtime.storage.journal_frames import read_frames

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from causalcast.errors import NodeError
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "replicated_map.py"
 NODES = [1, 2, 3]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from causalcast.cli.run.demo import GROUPS, Story
 from causalcast.judge import judge
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 KILLS = 12

@@ -10,7 +10,7 @@ from loopback_nodes import Neighbourhood, disorder, take, until
 from causalcast import Node
 from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.node import ReceivedMessage
-from causalcast.runtime.node_process import loop_factory
+from causalcast.runtime.operating.node_process import loop_factory
 from causalcast.trace.gather import gather
 
 IN_MEMORY = "durable = false"

@@ -11,13 +11,13 @@ from loopback_nodes import Neighbourhood, disorder, links, take, until
 from lossy_proxy import LossyProxies
 
 from causalcast.datagrams import sealed_bytes as wire
-from causalcast.runtime.joining import WayIn
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.greeting import first_greeting
 from causalcast.runtime.links.introductions import greeting_at
 from causalcast.runtime.links.udp.carrier import MOST_UNPROVEN, UdpCarrier
 from causalcast.runtime.links.udp.sealing import ClusterKey, Exchange
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.operating.joining import WayIn
 from causalcast.trace.gather import gather
 
 

@@ -16,8 +16,8 @@ from loopback_nodes import PATIENCE, Neighbourhood, free_ports, take, until
 from causalcast.cli.main import main
 from causalcast.errors import NodeError
 from causalcast.judge import judge
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
 from causalcast.runtime.observing.node_logging import JsonLines
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS

@@ -11,9 +11,9 @@ import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, take, until
 
 from causalcast import Node
-from causalcast.runtime.control import ControlServer
-from causalcast.runtime.control_client import control_path, line_of
-from causalcast.runtime.subscriptions import WINDOW
+from causalcast.runtime.operating.control import ControlServer
+from causalcast.runtime.operating.control_client import control_path, line_of
+from causalcast.runtime.operating.subscriptions import WINDOW
 
 Story = Callable[["Desk"], Awaitable[None]]
 

@@ -16,7 +16,7 @@ import pytest
 from loopback_nodes import PATIENCE
 
 from causalcast.errors import NodeError
-from causalcast.runtime.control_client import ControlClient
+from causalcast.runtime.operating.control_client import ControlClient
 
 TOML = """
 [node]

@@ -10,7 +10,7 @@ from loopback_nodes import PATIENCE
 
 from causalcast.errors import NodeError
 from causalcast.judge import judge
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 FAR = (3, 4)

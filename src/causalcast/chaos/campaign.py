@@ -23,8 +23,8 @@ from causalcast.errors import ConfigError, NodeError
 from causalcast.pipeline.verdicts.verdict import OK
 from causalcast.pipeline.verify import verify
 from causalcast.registry import find_protocol
-from causalcast.runtime.local_cluster import ClusterPlan
 from causalcast.runtime.node_config import CHANGING, NodeConfig
+from causalcast.runtime.operating.local_cluster import ClusterPlan
 from causalcast.trace.gather import gather
 
 LEAST_SETTLED: Final = 3  # nodes that have found their place, before another one is killed

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from causalcast.chaos.packet_network import PacketNetwork
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 PORT = 7400
 ROOM = 3000  # bytes that a full disk still takes

@@ -20,10 +20,10 @@ from typing import Final
 
 from causalcast.errors import NodeError
 from causalcast.runtime import wall_clock
-from causalcast.runtime.control_client import Answer, name_of
 from causalcast.runtime.node import Group, Node
-from causalcast.runtime.node_process import run_node
 from causalcast.runtime.observing.node_logging import set_up_logging
+from causalcast.runtime.operating.control_client import Answer, name_of
+from causalcast.runtime.operating.node_process import run_node
 from causalcast.runtime.received_message import ReceivedMessage
 
 LEDGER: Final = "ledger"

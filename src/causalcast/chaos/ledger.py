@@ -10,7 +10,7 @@ from pathlib import Path
 
 from causalcast.chaos.chaos_node import LEDGER
 from causalcast.core.ids import MessageId, number_of, origin_of
-from causalcast.runtime.control_client import id_named, name_of
+from causalcast.runtime.operating.control_client import id_named, name_of
 from causalcast.trace.run_folder import Run
 
 

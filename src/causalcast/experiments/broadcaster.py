@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from causalcast.errors import NodeError
 from causalcast.runtime.node import Group, Node
-from causalcast.runtime.node_process import Requests, run_node
+from causalcast.runtime.operating.node_process import Requests, run_node
 
 GROUP: Final = "all"
 TRIGGER: Final = b"trigger "

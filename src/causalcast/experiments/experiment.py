@@ -13,8 +13,8 @@ from causalcast.errors import ConfigError, NodeError
 from causalcast.experiments.broadcaster import GROUP
 from causalcast.experiments.plan import Plan, spread
 from causalcast.experiments.site import Machine, read_site
-from causalcast.runtime.control_client import ControlClient
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 CONTACT: Final = 1  # the node that is told by `trigger`, and through which others join
 READY_WITHIN: Final = 60.0  # seconds from the start until the first node answers; each adds

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.errors import ConfigError
-from causalcast.runtime.local_cluster import PORTS, free_addresses
+from causalcast.runtime.operating.local_cluster import PORTS, free_addresses
 from causalcast.toml_table import Table
 
 LOCAL: Final = "local"

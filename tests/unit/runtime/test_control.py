@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from causalcast import Node
-from causalcast.runtime.control import ControlServer
-from causalcast.runtime.control_client import control_path
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.operating.control import ControlServer
+from causalcast.runtime.operating.control_client import control_path
 
 TOML = """
 [node]

@@ -11,7 +11,7 @@ from rich.console import Console
 from causalcast.errors import ConfigError, NodeError
 from causalcast.experiments.experiment import CONTACT, Experiment
 from causalcast.registry import find_protocol
-from causalcast.runtime.local_cluster import ClusterPlan
+from causalcast.runtime.operating.local_cluster import ClusterPlan
 from causalcast.trace.kinds import LEVELS
 
 DEFAULT_DIR = Path("experiment")

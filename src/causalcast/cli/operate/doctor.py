@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from causalcast.runtime.doctor import OK, PROBLEM, WARNING, examine
+from causalcast.runtime.operating.doctor import OK, PROBLEM, WARNING, examine
 
 _COLOURS = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
 

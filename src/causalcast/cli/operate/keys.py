@@ -10,9 +10,9 @@ from typing import Any
 from causalcast.cli.shared.way_in import add_way_in, way_in
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.joining import WayIn
 from causalcast.runtime.links.enrolment import enrol
 from causalcast.runtime.links.links import DIAL_TIMEOUT
+from causalcast.runtime.operating.joining import WayIn
 from causalcast.runtime.security.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
 from causalcast.runtime.security.identity import Identity, parse_ids
 from causalcast.runtime.security.join_token import make_token

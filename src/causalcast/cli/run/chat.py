@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import NodeError
-from causalcast.runtime.control_client import ControlClient
+from causalcast.runtime.operating.control_client import ControlClient
 
 
 def add_to(subparsers: Any) -> None:

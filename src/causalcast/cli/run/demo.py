@@ -17,7 +17,7 @@ from rich.console import Console
 
 from causalcast.cli.shared.extras import missing
 from causalcast.errors import NodeError
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 from causalcast.trace.gather import gather
 
 GROUPS: Final = {"orders": [1, 2, 3, 4], "billing": [2, 3, 4, 5], "alerts": [1, 3, 5]}

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from causalcast.runtime.control_client import Answer, name_of
 from causalcast.runtime.node import Group, Node
-from causalcast.runtime.node_process import run_node
 from causalcast.runtime.observing.node_logging import set_up_logging
+from causalcast.runtime.operating.control_client import Answer, name_of
+from causalcast.runtime.operating.node_process import run_node
 from causalcast.runtime.received_message import ReceivedMessage
 
 PAUSE: Final = 0.06  # seconds between two publications of a node, on average

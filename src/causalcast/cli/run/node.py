@@ -15,12 +15,12 @@ from causalcast.cli.shared.node_client import DEFAULT_DIR, add_client, client_of
 from causalcast.cli.shared.way_in import add_way_in, way_in
 from causalcast.errors import ConfigError
 from causalcast.registry import find_protocol
-from causalcast.runtime.joining import ask_cluster, newcomers_toml
 from causalcast.runtime.links.address_book import Address
-from causalcast.runtime.local_cluster import ClusterPlan, LocalCluster, free_addresses
 from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
-from causalcast.runtime.node_process import run_node
 from causalcast.runtime.observing.node_logging import FORMS, set_up_logging
+from causalcast.runtime.operating.joining import ask_cluster, newcomers_toml
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster, free_addresses
+from causalcast.runtime.operating.node_process import run_node
 from causalcast.trace.kinds import LEVELS
 
 OVERLAYS = [*(kind for kind in GRAPHS if kind != "edges"), *CHANGING]

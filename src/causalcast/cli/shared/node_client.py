@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import CausalcastError
-from causalcast.runtime.control_client import ControlClient
+from causalcast.runtime.operating.control_client import ControlClient
 
 DEFAULT_DIR = Path("causalcast-cluster")
 

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from causalcast.errors import ConfigError
-from causalcast.runtime.joining import WayIn
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import TRANSPORTS
+from causalcast.runtime.operating.joining import WayIn
 
 
 def add_way_in(parser: argparse.ArgumentParser, contact: str) -> None:

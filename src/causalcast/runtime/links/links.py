@@ -1,4 +1,4 @@
-"""Links over TCP: dial, accept, greet, read, write.
+"""Links: dial, accept, greet, read, write, over whatever carries them.
 
 At any time a peer has one current link. What arrives on another one is dropped. Of two dials that
 cross, the one dialled by the smaller id survives: the smaller end refuses the other's dial while

@@ -16,8 +16,8 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.errors import CausalcastError
-from causalcast.runtime.control_client import Answer, line_of, name_of
 from causalcast.runtime.node import Node
+from causalcast.runtime.operating.control_client import Answer, line_of, name_of
 from causalcast.runtime.received_message import ReceivedMessage
 
 WINDOW: Final = 256  # messages that a subscriber has and has not acknowledged

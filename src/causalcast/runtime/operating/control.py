@@ -20,9 +20,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.control_client import Answer, control_path, id_named, line_of, name_of
 from causalcast.runtime.node import Node
-from causalcast.runtime.subscriptions import Feed, Subscriber
+from causalcast.runtime.operating.control_client import (
+    Answer,
+    control_path,
+    id_named,
+    line_of,
+    name_of,
+)
+from causalcast.runtime.operating.subscriptions import Feed, Subscriber
 
 _LINE_LIMIT: Final = 16 << 20
 ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped

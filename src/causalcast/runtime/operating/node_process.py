@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from causalcast.errors import ConfigError
-from causalcast.runtime.control import ControlServer, ProgramRequest
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.operating.control import ControlServer, ProgramRequest
 
 log = logging.getLogger(__name__)
 

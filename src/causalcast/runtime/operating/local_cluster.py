@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key
+from causalcast.runtime.operating.control_client import ControlClient
 from causalcast.runtime.security.authority import Authority
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer

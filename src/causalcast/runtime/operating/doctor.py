@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.control_client import ControlClient
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.operating.control_client import ControlClient
 from causalcast.runtime.storage.durable_entry import Identity, Memory
 from causalcast.runtime.storage.journal_frames import MAGIC, Damage, read_frames
 from causalcast.trace.node_log import SUFFIX, count_rows, pieces_of

@@ -1,0 +1,1 @@
+"""What operators and other programs have to do with a node: processes, control, advice."""

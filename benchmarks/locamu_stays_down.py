@@ -32,11 +32,11 @@ def main() -> int:
         tables = [(name, {} if name == "calm" else table) for name, table in tables]
         adversary = prepare_adversary(Scenario(toml_text(head, tables), "run"), "deliveries")
         world = adversary.run.simulation
-        world.invariants = list(SPEC.invariants)
+        world.steps.invariants = list(SPEC.invariants)
         adversary.play()
         down = [node.me for node in world.nodes if not node.up]
         found = judge(adversary.run.result()).violations
-        if world.broken or any(found[name] for name in SAFETY):
+        if world.steps.broken or any(found[name] for name in SAFETY):
             wrong.append(seed)
         if not down:
             continue

@@ -83,13 +83,13 @@ def main() -> None:
         if options.leave:
             rng = random.Random(seed)
             for node in rng.sample(range(options.nodes), int(options.nodes * options.leave)):
-                world.leave(NodeId(node))
+                world.lives.leave(NodeId(node))
             world.run(world.now + 10 * SECOND)
         if options.halves:
             sides = [[NodeId(n) for n in range(side, options.nodes, 2)] for side in (0, 1)]
-            world.partition(sides, True)
+            world.link_faults.partition(sides, True)
             world.run(world.now + 60 * SECOND)
-            world.heal(None, None)
+            world.link_faults.heal(None, None)
         split[0] += parts(run) > 1
         whole_at = 0
         for half_minute in range(1, 2 * options.minutes + 1):

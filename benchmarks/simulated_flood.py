@@ -23,7 +23,7 @@ def main() -> None:
     running.run()
     seconds = time.process_time() - built
     facts = {
-        "messages": running.simulation.messages_handled,
+        "messages": running.simulation.shared.messages_handled,
         "delivered": running.result()
         .events.filter(pc.field("kind").cast("string") == "deliver")
         .num_rows,

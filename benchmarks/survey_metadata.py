@@ -35,7 +35,7 @@ def copy_bytes(delivered: dict[NodeId, int]) -> int:
     running.simulation.run(5_000)
     multicast = running.simulation.nodes[0].stack.multicast
     broadcast_of(multicast).delivery.delivered = delivered
-    running.simulation.publish(NodeId(0), GroupId(0), b"")
+    running.simulation.lives.publish(NodeId(0), GroupId(0), b"")
     return copies(running)[0]
 
 

@@ -11,9 +11,10 @@ from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.safe_keeping import Answer, Name, SafeKeeping
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.lives import Lives
 from causalcast.simulator.worlds.sim_node import SimNode
-from causalcast.simulator.worlds.steps import DELIVER, SteppingWorld
+from causalcast.simulator.worlds.simulated_world import DELIVER, SimulatedWorld
+from causalcast.simulator.worlds.steps import Steps
 from causalcast.swarm.mutant import Mutant, Patch
 from causalcast.trace.recorder import NONE
 
@@ -169,28 +170,28 @@ def forget_the_last_number(self: SimNode) -> None:
 _forget_volatile = SimNode.forget_volatile
 
 
-def deliver_to_everybody(self: SteppingWorld, node: NodeId, effect: Deliver) -> None:
+def deliver_to_everybody(self: SimulatedWorld, node: NodeId, effect: Deliver) -> None:
     publication = effect.publication
     size = len(publication.body)
-    self.recorder.add(node, self.now, DELIVER, publication.id, publication.group, NONE, size)
+    self.shared.recorder.add(node, self.now, DELIVER, publication.id, publication.group, NONE, size)
 
 
 def crash_without_the_entry(
-    self: SteppingWorld, node: SimNode, publication: Publication | None, effects: list[Effect]
+    self: Steps, node: SimNode, publication: Publication | None, effects: list[Effect]
 ) -> None:
     """What a step sends and delivers becomes visible, and then its entry is lost."""
     from causalcast.core.world import perform
 
-    self.out.records.clear()
-    perform(effects, node.me, self)
-    self.count("crash_in_step")
-    self.crash(node.me, 1.0)
+    self._out.records.clear()
+    perform(effects, node.me, self._world)
+    self._shared.count("crash_in_step")
+    self._world.crash(node, 1.0)
 
 
-def compact_to_nothing(self: LivingWorld, me: NodeId) -> None:
-    if self.nodes[me].up:
-        self.count("compact")
-        self.nodes[me].disk.records = []
+def compact_to_nothing(self: Lives, me: NodeId) -> None:
+    if self._nodes[me].up:
+        self._shared.count("compact")
+        self._nodes[me].disk.records = []
 
 
 def hand_nothing_over(
@@ -375,7 +376,7 @@ MUTANTS = [
         "snapshot_lost",
         "compaction replaces records, it does not drop them",
         ["no_duplication", "agreement", "at_rest"],
-        [Patch(LivingWorld, "compact", compact_to_nothing)],
+        [Patch(Lives, "compact", compact_to_nothing)],
     ),
     Mutant(
         "number_used_again",
@@ -387,13 +388,13 @@ MUTANTS = [
         "group_filter_dropped",
         "only members deliver",
         ["no_creation"],
-        [Patch(SteppingWorld, "deliver", deliver_to_everybody)],
+        [Patch(SimulatedWorld, "deliver", deliver_to_everybody)],
     ),
     Mutant(
         "spoken_before_persisted",
         "nothing is visible before its entry is durable",
         ["no_duplication", "agreement", "no_creation"],
-        [Patch(SteppingWorld, "_finish_half", crash_without_the_entry)],
+        [Patch(Steps, "_finish_half", crash_without_the_entry)],
     ),
     Mutant(
         "nothing_handed_over",

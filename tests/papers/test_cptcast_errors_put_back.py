@@ -24,7 +24,7 @@ from causalcast.parts.safe_links.safe_path_setup import (
 from causalcast.protocols.cptcast.announcements import CptCast
 from causalcast.protocols.cptcast.messages import IHave
 from causalcast.protocols.cptcast.sender_order import SenderOrder
-from causalcast.simulator.worlds import living_world
+from causalcast.simulator.worlds import lives
 
 _attempt_wait = SafePathSetup._wait
 _note_announcement = CptCast.note_announcement
@@ -145,7 +145,7 @@ Patches = list[tuple[Any, str, Any]]
 ERRORS: list[tuple[str, Patches, Callable[[], None]]] = [
     (
         "E1",
-        [(living_world, "message_id", number_of_the_tick)],
+        [(lives, "message_id", number_of_the_tick)],
         lambda: thesis.test_e1_two_broadcasts_at_once_are_two(*thesis.FAMILY[0]),
     ),
     (

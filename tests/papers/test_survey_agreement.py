@@ -105,7 +105,7 @@ def test_a_sender_that_hangs_is_only_suspected(protocol: str, options: dict[str,
     cluster.cut(0, 2, loud=True)
     cluster.publish(0, b"last words")
     cluster.run_ms(5)
-    cluster.world.hang(NodeId(0), 1.0)
+    cluster.world.doubts.hang(NodeId(0), 1.0)
     cluster.run_ms(10_000)
     assert cluster.delivered(1) == cluster.delivered(2) == [b"last words"]
 
@@ -157,7 +157,7 @@ def test_after_restarts_both_know_that_somebody_lacks_it(
     cluster.run_ms(5)
     for node in (1, 0):
         if snapshots:
-            cluster.world.compact(NodeId(node))
+            cluster.world.lives.compact(NodeId(node))
         cluster.crash(node)
         cluster.recover(node)
     cluster.run_ms(5000)
@@ -322,7 +322,7 @@ def test_who_left_does_not_pass_on_what_nobody_can_explain(protocol: str, restar
     if restarts != "never":
         cluster.run_ms(5)
         if restarts == "from a snapshot":
-            cluster._world.compact(NodeId(2))
+            cluster._world.lives.compact(NodeId(2))
         cluster.crash(2)
         cluster.recover(2)
         cluster.run_ms(50)

@@ -13,7 +13,7 @@ from causalcast.judge import judge
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.sim_node import Entry, SimNode
-from causalcast.simulator.worlds.steps import SteppingWorld
+from causalcast.simulator.worlds.steps import Steps
 from causalcast.trace.run_folder import Run
 
 BACK_AFTER_US = 30_000
@@ -69,7 +69,7 @@ class Rehearsal:
         )
         self._run = ScenarioRun(scenario, "full")
         world = self._run.simulation
-        finish = world.finish
+        finish = world.steps.finish
 
         def finish_step(node: SimNode, publication: Publication | None) -> None:
             out = world.out
@@ -78,11 +78,11 @@ class Rehearsal:
             if len(self.actions) == self._at:
                 node.crash_after = self._after
                 back_at = world.now + BACK_AFTER_US
-                world.plan(back_at, lambda: world.recover(node.me) and None)
+                world.plan(back_at, lambda: world.lives.recover(node.me) and None)
             self.actions.append(entry + len(visible))
             finish(node, publication)
 
-        world.finish = finish_step  # type: ignore[method-assign]
+        world.steps.finish = finish_step  # type: ignore[method-assign]
 
     def play(self) -> Run:
         self._run.run()
@@ -118,12 +118,12 @@ def test_no_crash_point_breaks_a_promise(protocol: str) -> None:
 
 def test_a_disk_that_keeps_no_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same crashes on a disk that only says it is durable."""
-    keep = SteppingWorld._make_durable
+    keep = Steps._make_durable
 
-    def forget(self: SteppingWorld, node: SimNode, entry: Entry) -> None:
+    def forget(self: Steps, node: SimNode, entry: Entry) -> None:
         entry.records = []
         keep(self, node, entry)
 
-    monkeypatch.setattr(SteppingWorld, "_make_durable", forget)
+    monkeypatch.setattr(Steps, "_make_durable", forget)
     points = crash_points("cbcast")
     assert any(broken_after("cbcast", point) for point in points[:: len(points) // 25])

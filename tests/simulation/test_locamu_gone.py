@@ -197,7 +197,7 @@ def test_nobody_joins_a_group_whose_coordinator_is_gone() -> None:
     assert run.simulation.fired["note.locamu.never_admitted"] == 1
     assert "declared gone" in locamu(run, 3).refusal(g, joining=True)
     assert locamu(run, 3).refusal(g, joining=False) == ""
-    run.simulation.join_group(NodeId(3), g)
+    run.simulation.lives.join_group(NodeId(3), g)
     assert run.simulation.fired["join_refused"] == 1
     do(run, "crash", 0)
     do(run, "recover", 0)

@@ -126,7 +126,7 @@ def test_it_crashes_in_the_step_in_which_it_is_admitted(effects: int) -> None:
 def test_a_join_that_is_open_is_asked_for_once() -> None:
     story = Story(*LEFT_OPEN)
     assert not story.run.director.do(("join", 1, "g"))
-    story.run.simulation.join_group(NodeId(1), G)
+    story.run.simulation.lives.join_group(NodeId(1), G)
     assert story.run.simulation.fired["join_group"] == 1
     story.let_end()
 
@@ -167,7 +167,7 @@ def test_a_node_may_be_admitted_to_several_groups_in_one_step() -> None:
     world = story.run.simulation
     world.out.joined(G)
     world.out.joined(GroupId(1))
-    world.finish(world.nodes[1], None)
+    world.steps.finish(world.nodes[1], None)
     assert list(world.nodes[1].groups) == [GroupId(1), G]
     assert story.rows(1, "join") == ["join", "join"]
 

@@ -7,7 +7,7 @@ from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.spec import Misfit
 from causalcast.errors import ConfigError
 from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.trace.run_folder import Run, memberships, table_of
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import GROUPS, NODES
@@ -23,7 +23,7 @@ def level_for(scenario: Scenario, asked: str | None) -> str:
     return "messages" if scenario.nodes() <= DETAILED_UP_TO else "deliveries"
 
 
-def build_nodes(world: LivingWorld, scenario: Scenario) -> None:
+def build_nodes(world: SimulatedWorld, scenario: Scenario) -> None:
     """Put the nodes of a scenario into its world, each in its groups."""
     groups = scenario.blueprint.groups
     member_of: dict[NodeId, tuple[GroupId, ...]] = {}
@@ -34,15 +34,15 @@ def build_nodes(world: LivingWorld, scenario: Scenario) -> None:
     shared = {those: dict.fromkeys(those) for those in member_of.values()}
     for place in scenario.blueprint.topology.neighbours:
         try:
-            built = world.add_node(place)
+            built = world.lives.add_node(place)
             built.groups = shared.get(member_of.get(place, ()), {})
         except Misfit as misfit:
             raise ConfigError(f"{scenario.where}: options: {misfit}") from None
 
 
-def run_of(world: LivingWorld, scenario: Scenario, complete: bool) -> Run:
+def run_of(world: SimulatedWorld, scenario: Scenario, complete: bool) -> Run:
     """The run as a trace in memory."""
-    events = world.recorder.table()
+    events = world.shared.recorder.table()
     return Run(
         _header(world, scenario, complete),
         table_of(NODES, [(n.me, f"n{n.me}", None, None) for n in world.nodes]),
@@ -64,7 +64,7 @@ def _founders(scenario: Scenario) -> list[tuple[int, int]]:
     ]
 
 
-def _header(world: LivingWorld, scenario: Scenario, complete: bool) -> RunHeader:
+def _header(world: SimulatedWorld, scenario: Scenario, complete: bool) -> RunHeader:
     blueprint = scenario.blueprint
     options: dict[str, Any] = dict(blueprint.protocol_options)
     identity = (scenario.text, scenario.seed, blueprint.protocol.name, options, VERSION)

@@ -169,7 +169,7 @@ def simulate(
     made, world = running.result(), running.simulation
     run = SimulatedRun(
         made.header, made.nodes, made.groups, made.members, made.events,
-        world.publications, world.messages_handled, world.now, seconds,
+        world.lives.publications, world.shared.messages_handled, world.now, seconds,
     )  # fmt: skip
     if out is not None:
         write_run(Path(out), run)

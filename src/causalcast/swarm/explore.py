@@ -136,7 +136,7 @@ class Explorer:
         for step in self._stage:
             if not self._run.director.do(step):
                 raise ConfigError(f"{scenario.where}: steps: {text_of(step)!r} cannot happen there")
-        self._run.simulation.invariants = list(self._spec.invariants)
+        self._run.simulation.steps.invariants = list(self._spec.invariants)
         # The order matters to nobody while no timer may run out: at rest they run out by time.
         self._states = WorldStates(self._run, timers_in_order=not reduced)
         self._judged: dict[tuple[int, ...], Problem | None] = {}
@@ -277,7 +277,7 @@ class Explorer:
         if self._reduced and verb != "cut":
             self._assert_alone(place.state, step, state)
         after = Place(state, to_publish, left)
-        broken = self._run.simulation.broken
+        broken = self._run.simulation.steps.broken
         if broken:
             return after, Problem(INVARIANT, broken[0])
         return after, None if state.logs == place.state.logs else self._judge_safety(state.logs)
@@ -298,14 +298,16 @@ class Explorer:
         """Let everything that is under way finish, and judge all that is promised."""
         self._states.restore(state)
         world = self._run.simulation
-        world.most_messages = world.messages_handled + STORM_PER_NODE * len(world.nodes)
+        world.shared.most_messages = world.shared.messages_handled + STORM_PER_NODE * len(
+            world.nodes
+        )
         try:
             complete = self._run.director.complete(recover_all=True)
         except Exception as error:
             self._states.forget_world()
             return Problem(NO_EXCEPTION, f"{type(error).__name__}: {error}")
         finally:
-            world.most_messages = 0
+            world.shared.most_messages = 0
         logs = self._states.logs_now(state)
         nodes = list(world.nodes)
         parts = Parts(world, self._spec) if PROMISE in self._spec.guarantees else None
@@ -341,9 +343,9 @@ class Explorer:
             for row in self._states.log(log):
                 recorder.add(*row)
         world = self._run.simulation
-        kept, world.recorder = world.recorder, recorder
+        kept, world.shared.recorder = world.shared.recorder, recorder
         run = run_of(world, self._directed, complete)
-        world.recorder = kept
+        world.shared.recorder = kept
         try:
             found = judge(run)
         except TraceError as error:

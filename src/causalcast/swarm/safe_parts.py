@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
 from causalcast.judge.judgement import Violation
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.trace.run_folder import Run
 
 PROMISE = "agreement_per_part"
@@ -21,7 +21,7 @@ PROMISE = "agreement_per_part"
 class Parts:
     """The nodes that are up, part by part, and from whom each of them hears."""
 
-    def __init__(self, world: LivingWorld, spec: ProtocolSpec) -> None:
+    def __init__(self, world: SimulatedWorld, spec: ProtocolSpec) -> None:
         reaches = spec.reaches
         assert reaches is not None, f"{spec.name} promises {PROMISE}: SPEC.reaches is missing"
         up = {node.me: list(reaches(node.stack.multicast)) for node in world.nodes if node.up}

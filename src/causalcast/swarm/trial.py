@@ -66,9 +66,9 @@ def try_run(
     """Let a prepared run happen and judge it."""
     spec = running.scenario.blueprint.protocol
     world = running.simulation
-    world.invariants = list(spec.invariants)
+    world.steps.invariants = list(spec.invariants)
     storm = max(STORM, STORM_PER_NODE * len(world.nodes))
-    world.most_messages = world.messages_handled + storm
+    world.shared.most_messages = world.shared.messages_handled + storm
     raised = ""
     try:
         let_it_happen()
@@ -99,7 +99,7 @@ def try_run(
         trial.problems += _violations(found, check or promised(spec))
     except TraceError as error:  # two publications with one number, and the like
         trial.problems.append(Problem("no_creation", str(error)))
-    trial.problems += [Problem(INVARIANT, broken) for broken in world.broken[:1]]
+    trial.problems += [Problem(INVARIANT, broken) for broken in world.steps.broken[:1]]
     if trial.run.header.complete and all(n.up or n.left or n.gone for n in world.nodes):
         trial.problems += _unrest(running, spec)
     return _only(trial, check)

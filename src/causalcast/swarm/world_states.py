@@ -96,7 +96,7 @@ class WorldStates:
 
     def first(self) -> State:
         """The state that the world is in now."""
-        self.world.touched = {node.me: None for node in self.world.nodes}
+        self.world.steps.touched = {node.me: None for node in self.world.nodes}
         nothing = self._logs.of(())
         empty = State((), (), (), (), (), (), 0, tuple(nothing for _ in self.world.nodes))
         return self._take(empty)
@@ -111,7 +111,7 @@ class WorldStates:
             assert effect is not None
             return self._apply(state, step, effect)
         self.restore(state)
-        self.world.touched = {}
+        self.world.steps.touched = {}
         try:
             self._run.director.do(step)
         except Exception:
@@ -137,8 +137,8 @@ class WorldStates:
         world.live = dict.fromkeys(state.live)
         world.suspicions = dict.fromkeys(state.suspicions)
         world.cuts = dict.fromkeys(state.cuts)
-        world.now = world.out.now = state.now
-        world.recorder.take()
+        world.out.now = state.now
+        world.shared.recorder.take()
 
     def forget_world(self) -> None:
         """The world is no longer in the state that was put into it last."""
@@ -164,7 +164,7 @@ class WorldStates:
     def logs_now(self, before: State) -> tuple[int, ...]:
         """The logs of `before` with all rows that were written since it was put back."""
         rows: dict[int, list[Row]] = {}
-        for node, _, *rest in self.world.recorder.take():
+        for node, _, *rest in self.world.shared.recorder.take():
             rows.setdefault(node, []).append((node, 0, *rest))  # times differ in vain
         logs = [*before.logs, *[self._logs.of(())] * (len(self.world.nodes) - len(before.logs))]
         for me, new in rows.items():
@@ -200,7 +200,7 @@ class WorldStates:
     def _effect(self, state: State, step: Step, after: State) -> Effect | None:
         """What the step did, if nobody else noticed."""
         me = NodeId(int(step[2] if step[0] == "arrive" else step[1]))
-        alone = set(self.world.touched) <= {me} and len(after.memories) == len(state.memories)
+        alone = set(self.world.steps.touched) <= {me} and len(after.memories) == len(state.memories)
         others = [links for node, links in enumerate(state.links) if node != me]
         same = others == [links for node, links in enumerate(after.links) if node != me]
         if not alone or not same or after.live != state.live:
@@ -249,7 +249,7 @@ class WorldStates:
     def _take(self, before: State) -> State:
         world = self.world
         memories = [*before.memories, *[-1] * (len(world.nodes) - len(before.memories))]
-        for me in world.touched:
+        for me in world.steps.touched:
             memories[me] = self._memory(world.nodes[me])
         self._loaded = list(memories)
         return State(

@@ -96,7 +96,7 @@ class Cluster:
     def publish(self, node: int, body: bytes, group: str | None = None) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
         target = GroupId(0) if group is None else self._groups.id_of(group)
-        if not self._world.publish(NodeId(node), target, body):
+        if not self._world.lives.publish(NodeId(node), target, body):
             raise AssertionError(f"node {node} is down")
         number = self._world.nodes[node].published
         self._published[node, number] = target  # a crash may take it back; the number comes again
@@ -142,11 +142,11 @@ class Cluster:
 
     def crash(self, node: int, keep: float = 0.0) -> None:
         """Kill a node; of what it had sent, the first `keep` of each link still arrives."""
-        self._world.crash(NodeId(node), keep)
+        self._world.lives.crash(NodeId(node), keep)
 
     def recover(self, node: int) -> None:
         """Bring a node back with what it had persisted."""
-        self._world.recover(NodeId(node))
+        self._world.lives.recover(NodeId(node))
 
     def cut(self, a: int, b: int, loud: bool | None = None) -> None:
         """Let nothing pass between two nodes; loudly, both hear of the lost link.
@@ -154,20 +154,20 @@ class Cluster:
         It is silent unless told, except where the protocol needs reliable links: there a silent
         cut is refused.
         """
-        self._world.cut(NodeId(a), NodeId(b), self._run.scenario.loudness(loud))
+        self._world.link_faults.cut(NodeId(a), NodeId(b), self._run.scenario.loudness(loud))
 
     def partition(self, *sides: Sequence[int], loud: bool | None = None) -> None:
         """Let nothing pass between these sides; loud or silent as a cut."""
         named = [[NodeId(node) for node in side] for side in sides]
-        self._world.partition(named, self._run.scenario.loudness(loud))
+        self._world.link_faults.partition(named, self._run.scenario.loudness(loud))
 
     def heal(self) -> None:
         """End every cut and partition."""
-        self._world.heal(None, None)
+        self._world.link_faults.heal(None, None)
 
     def delay(self, a: int, b: int, extra_ms: float) -> None:
         """Let messages between two nodes take longer; 0 ends it."""
-        self._world.delay(NodeId(a), NodeId(b), round(extra_ms * MS))
+        self._world.link_faults.delay(NodeId(a), NodeId(b), round(extra_ms * MS))
 
     def pause(self, node: int) -> None:
         """Let a node stand still."""
@@ -179,7 +179,7 @@ class Cluster:
 
     def suspect(self, node: int, by: int | None = None) -> None:
         """Let `by`, or everybody linked to it, suspect a node wrongly."""
-        self._world.suspect(NodeId(node), None if by is None else NodeId(by))
+        self._world.doubts.suspect(NodeId(node), None if by is None else NodeId(by))
 
     def command(self, node: int, words: str) -> None:
         """Tell a node what an operator would, such as "gone 3" or "part 0 1"."""
@@ -188,7 +188,7 @@ class Cluster:
         except ValueError as error:
             raise NodeError(str(error)) from None
         objection = self._world.nodes[node].stack.multicast.objection(command)
-        if not self._world.command(NodeId(node), words):
+        if not self._world.lives.command(NodeId(node), words):
             raise NodeError(f"{command}: {objection or 'the node is down'}")
 
     def join(self, node: int, group: str) -> bool:
@@ -203,12 +203,12 @@ class Cluster:
         reason = stack.multicast.refusal(number, joining=True)
         if reason:
             raise NodeError(f"cannot join {group!r} now: {reason}")
-        world.join_group(NodeId(node), number)
+        world.lives.join_group(NodeId(node), number)
         return True
 
     def leave(self, node: int, group: str) -> None:
         """End its membership, or let it ask for it no longer."""
-        self._world.leave_group(NodeId(node), self._groups.id_of(group))
+        self._world.lives.leave_group(NodeId(node), self._groups.id_of(group))
 
     # Judgement
 

@@ -23,7 +23,7 @@ from causalcast.overlays.hyparview import (
 )
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.swarm.generate import toml_text
 
 
@@ -52,7 +52,7 @@ def overlay_run(
     return ScenarioRun(Scenario(toml_text(head, tables), "test"), "deliveries")
 
 
-def views(world: LivingWorld) -> dict[NodeId, list[NodeId]]:
+def views(world: SimulatedWorld) -> dict[NodeId, list[NodeId]]:
     found = {}
     for node in world.nodes:
         if node.up:
@@ -61,7 +61,7 @@ def views(world: LivingWorld) -> dict[NodeId, list[NodeId]]:
     return found
 
 
-def assert_sound(world: LivingWorld, most: int) -> None:
+def assert_sound(world: SimulatedWorld, most: int) -> None:
     """Every neighbour is up and agrees, nobody has too many, and all are connected."""
     graph = views(world)
     for node, peers in graph.items():

@@ -101,7 +101,7 @@ def test_halves_that_both_went_on_agree_after_they_meet_again(protocol: str) -> 
     assert parts == 1
     delivered = list(delivered_by(run).values())
     assert all(some == delivered[0] for some in delivered)
-    assert len(delivered[0]) == run.simulation.publications
+    assert len(delivered[0]) == run.simulation.lives.publications
 
 
 def test_where_the_log_does_not_reach_back_the_gap_is_told() -> None:

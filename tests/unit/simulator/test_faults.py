@@ -97,7 +97,7 @@ def test_the_trace_tells_what_the_detector_itself_says() -> None:
 def test_a_node_that_hangs_is_suspected_until_it_is_back_and_its_links_stay() -> None:
     """Neither the end of a suspicion by fault nor the calm ends these."""
     cluster = Cluster(nodes=4, overlay="ring", detection_ms=50)
-    cluster.world.hang(NodeId(1), 1.0)
+    cluster.world.doubts.hang(NodeId(1), 1.0)
     cluster.pause(2)
     cluster.run_ms(100)
     cluster.world.calm_down()
@@ -190,7 +190,7 @@ def test_what_waited_for_the_disk_is_lost_in_a_crash_and_its_number_is_used_agai
 def test_a_crash_in_the_middle_of_a_step_leaves_a_whole_entry_or_none(effects: int) -> None:
     """Publishing at a node that crashes after so many effects: all members get it, or nobody."""
     cluster = Cluster(nodes=3, latency_ms=1, overlay="line")
-    cluster._world.crash_in_next_step(1, effects)  # type: ignore[arg-type]
+    cluster._world.lives.crash_in_next_step(1, effects)  # type: ignore[arg-type]
     cluster.publish(1, b"half way")
     assert cluster._world.fired["crash_in_step"] == 1
     cluster.settle()
@@ -234,7 +234,7 @@ def test_random_crashes_never_take_away_more_at_once_than_is_allowed() -> None:
 def half_open(dialler: int, other: int) -> Cluster:
     """Three nodes; of a link that one dials to another, only the other end knows as yet."""
     cluster = Cluster(nodes=3, protocol="naive_flood", overlay="line", latency_ms=10)
-    cluster.world._dial(cluster.world.nodes[dialler], NodeId(other))
+    cluster.world.links.dial(cluster.world.nodes[dialler], NodeId(other))
     cluster.run_ms(15)
     assert NodeId(dialler) in cluster.world.nodes[other].channels
     assert NodeId(other) not in cluster.world.nodes[dialler].channels
@@ -260,7 +260,7 @@ def test_a_link_that_one_end_knows_only_is_cut_loudly_too(
 
 def test_nothing_passes_a_link_that_was_cut_while_it_came_up() -> None:
     cluster = half_open(0, 2)
-    cluster.world.cut(NodeId(0), NodeId(2), False)
+    cluster.world.link_faults.cut(NodeId(0), NodeId(2), False)
     cluster.run_ms(100)
     ways = [cluster.world.nodes[a].channels[NodeId(b)] for a, b in ((0, 2), (2, 0))]
     assert all(way.cut and not way.smooth for way in ways)

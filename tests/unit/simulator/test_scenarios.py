@@ -97,5 +97,5 @@ def test_publications_at_a_node_that_is_down_are_skipped_and_counted() -> None:
     """
     running = ScenarioRun(Scenario(text, "test"), "messages")
     running.run()
-    assert running.simulation.publications == 5
+    assert running.simulation.lives.publications == 5
     assert running.result().header.faults["publication_skipped"] == 5

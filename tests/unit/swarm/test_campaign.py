@@ -10,7 +10,7 @@ from causalcast.core.automaton import Multicast
 from causalcast.protocols.naive_flood import NaiveFlood
 from causalcast.protocols.vector_clock_broadcast import SPEC, VectorClockBroadcast
 from causalcast.registry import find_protocol
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.lives import Lives
 from causalcast.swarm import campaign as campaign_module
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.generate import expected_kinds
@@ -51,7 +51,7 @@ def test_a_failure_comes_with_the_command_that_repeats_it(
 
 def test_a_fault_that_never_fires_fails_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compaction that quietly does nothing: all promises hold, and still the campaign fails."""
-    monkeypatch.setattr(LivingWorld, "compact", lambda self, me: None)
+    monkeypatch.setattr(Lives, "compact", lambda self, me: None)
     monkeypatch.setattr(campaign_module, "ENOUGH_SEEDS", 100)
     found = run_campaign(Plan(VECTOR), range(100))
     assert not found.failures

@@ -55,7 +55,7 @@ text = 'protocol = "naive_flood"\\nuntil_ms = 100\\n[overlay]\\nkind = "full_mes
 storm = ScenarioRun(Scenario(text + "[[publish]]\\nnode = 0\\ncount = 5\\n", "storm"), "deliveries")
 
 def let_it_happen():
-    storm.simulation.most_messages = 3
+    storm.simulation.shared.most_messages = 3
     storm.run()
 
 print(try_run(storm, let_it_happen).problems[0].detail)

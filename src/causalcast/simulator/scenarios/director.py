@@ -67,7 +67,7 @@ class Director:
         verb = str(step[0])
         handler: Callable[..., bool] = getattr(self, f"_{verb}")
         if not self._all_there(step) or not handler(*step[1:]):
-            self.world.count("step_skipped")
+            self.world.shared.count("step_skipped")
             return False
         self.world.end_turn()
         return True
@@ -120,7 +120,7 @@ class Director:
         for node in list(world.nodes):
             node.crash_after = None
             if recover_all and not node.up and not node.left and not node.gone:
-                world.recover(node.me)
+                world.lives.recover(node.me)
                 world.end_turn()
         for who, whom in list(world.suspicions):
             if world.nodes[who].up:
@@ -152,7 +152,7 @@ class Director:
     def _publish(self, me: int, group: str) -> bool:
         node = self.world.nodes[me]
         body = f"{me}.{node.published + 1}".encode()
-        return node.up and self.world.publish(NodeId(me), self._groups[group], body)
+        return node.up and self.world.lives.publish(NodeId(me), self._groups[group], body)
 
     def _arrive(self, sender: int, to: int, index: int = 0) -> bool:
         way = NodeId(sender), NodeId(to)
@@ -196,27 +196,27 @@ class Director:
     def _crash(self, me: int, keep: float = 0.0) -> bool:
         if not self.world.nodes[me].up:
             return False
-        self.world.crash(NodeId(me), keep)
+        self.world.lives.crash(NodeId(me), keep)
         return True
 
     def _crash_in_step(self, me: int, after_effects: int) -> bool:
         node = self.world.nodes[me]
         if not node.up or node.crash_after is not None:
             return False
-        self.world.crash_in_next_step(NodeId(me), after_effects)
+        self.world.lives.crash_in_next_step(NodeId(me), after_effects)
         return True
 
     def _recover(self, me: int) -> bool:
         node = self.world.nodes[me]
         if node.up or node.left:
             return False
-        self.world.recover(NodeId(me))
+        self.world.lives.recover(NodeId(me))
         return True
 
     def _compact(self, me: int) -> bool:
         if not self.world.nodes[me].up:
             return False
-        self.world.compact(NodeId(me))
+        self.world.lives.compact(NodeId(me))
         return True
 
     def _suspect(self, who: int, whom: int) -> bool:
@@ -246,13 +246,13 @@ class Director:
     def _join(self, me: int, group: str) -> bool:
         if not self.world.nodes[me].up or self._is_asked_for(me, group):
             return False
-        self.world.join_group(NodeId(me), self._groups[group])
+        self.world.lives.join_group(NodeId(me), self._groups[group])
         return True
 
     def _leave(self, me: int, group: str) -> bool:
         if not self.world.nodes[me].up or not self._is_asked_for(me, group):
             return False
-        self.world.leave_group(NodeId(me), self._groups[group])
+        self.world.lives.leave_group(NodeId(me), self._groups[group])
         return True
 
     def _is_asked_for(self, me: int, group: str) -> bool:
@@ -262,10 +262,10 @@ class Director:
     def _gone(self, me: int, peer: int) -> bool:
         if not self.world.nodes[me].up or self.world.nodes[peer].up:
             return False
-        return self.world.command(NodeId(me), f"gone {peer}")
+        return self.world.lives.command(NodeId(me), f"gone {peer}")
 
     def _order(self, me: int, *words: str | int) -> bool:
-        return self.world.command(NodeId(me), " ".join(str(word) for word in words))
+        return self.world.lives.command(NodeId(me), " ".join(str(word) for word in words))
 
     def _message(self, sender: int, to: int, index: int) -> Way | None:
         way = NodeId(sender), NodeId(to)

@@ -69,19 +69,21 @@ class FaultPlan:
         """Bring back everybody that is down and did not leave."""
         for node in list(self._simulation.nodes):
             if not node.up and not node.left and not node.gone:
-                self._simulation.recover(node.me)
+                self._simulation.lives.recover(node.me)
 
     def _happen(self, fault: Fault) -> None:
         if fault.kind in LINK_FAULTS:
             self._happen_to_link(fault)
         elif fault.kind == "partition":
             sides = [[self._current(node) for node in side] for side in fault.sides]
-            self._simulation.partition(sides, fault.loud)
+            self._simulation.link_faults.partition(sides, fault.loud)
         elif fault.kind == "heal":
             if fault.link is None:
-                self._simulation.heal(None, None)
+                self._simulation.link_faults.heal(None, None)
             else:
-                self._simulation.heal(self._current(fault.link[0]), self._current(fault.link[1]))
+                self._simulation.link_faults.heal(
+                    self._current(fault.link[0]), self._current(fault.link[1])
+                )
         else:
             self._happen_to_node(fault, self._current(fault.node))
 
@@ -89,9 +91,9 @@ class FaultPlan:
         assert fault.link is not None
         a, b = self._current(fault.link[0]), self._current(fault.link[1])
         if fault.kind == "cut":
-            self._simulation.cut(a, b, fault.loud)
+            self._simulation.link_faults.cut(a, b, fault.loud)
         else:
-            self._simulation.delay(a, b, fault.extra_us)
+            self._simulation.link_faults.delay(a, b, fault.extra_us)
 
     def _happen_to_node(self, fault: Fault, node: NodeId) -> None:
         simulation = self._simulation
@@ -99,50 +101,50 @@ class FaultPlan:
         if fault.kind == "crash":
             self._crash(fault, node)
         elif fault.kind == "hang":
-            simulation.hang(node, self._keep(fault))
+            simulation.doubts.hang(node, self._keep(fault))
         elif fault.kind == "recover":
             self._recover(fault.node)
         elif fault.kind == "compact":
-            simulation.compact(node)
+            simulation.lives.compact(node)
         elif fault.kind == "suspect":
-            simulation.suspect(node, by)
+            simulation.doubts.suspect(node, by)
         elif fault.kind == "trust":
-            simulation.trust(node, by)
+            simulation.doubts.trust(node, by)
         elif fault.kind == "pause":
             simulation.pause(node)
         elif fault.kind == "resume":
             simulation.resume(node)
         elif fault.kind == "gone":
             assert by is not None
-            simulation.command(by, f"gone {node}")
+            simulation.lives.command(by, f"gone {node}")
         elif fault.kind == "order":
-            simulation.command(node, fault.order)
+            simulation.lives.command(node, fault.order)
         elif fault.kind == "join":
             self._join(fault, node)
         elif fault.group is not None:
-            simulation.leave_group(node, fault.group)
+            simulation.lives.leave_group(node, fault.group)
         else:
             assert fault.kind == "leave"
-            simulation.leave(node)
+            simulation.lives.leave(node)
 
     def _crash(self, fault: Fault, node: NodeId) -> None:
         if fault.after_effects is not None:
-            self._simulation.crash_in_next_step(node, fault.after_effects)
+            self._simulation.lives.crash_in_next_step(node, fault.after_effects)
         else:
-            self._simulation.crash(node, self._keep(fault))
+            self._simulation.lives.crash(node, self._keep(fault))
 
     def _keep(self, fault: Fault) -> float:
         return self._rng.random() if fault.keep is None else fault.keep
 
     def _recover(self, named: NodeId) -> None:
         node = self._current(named)
-        self._now_called[named] = self._simulation.recover(node)
+        self._now_called[named] = self._simulation.lives.recover(node)
 
     def _join(self, fault: Fault, node: NodeId) -> None:
         if fault.group is not None:
-            self._simulation.join_group(node, fault.group)
+            self._simulation.lives.join_group(node, fault.group)
         else:
-            self._simulation.enter(node, fault.via)
+            self._simulation.lives.enter(node, fault.via)
 
     def _current(self, named: NodeId) -> NodeId:
         return self._now_called.get(named, named)

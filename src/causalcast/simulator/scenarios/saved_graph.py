@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from causalcast.simulator.worlds.living_world import LivingWorld
+from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 
 
-def save_graph(world: LivingWorld, path: Path) -> int:
+def save_graph(world: SimulatedWorld, path: Path) -> int:
     """Write the links between nodes that are up, each once; how many there are comes back."""
     edges = [
         (node.me, peer)

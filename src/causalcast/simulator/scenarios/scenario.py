@@ -21,8 +21,7 @@ from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.simulator.scenarios.director import Step, parse
 from causalcast.simulator.scenarios.faults import KINDS, LINK_FAULTS, NODE_FAULTS, Fault
 from causalcast.simulator.scenarios.workload import Stream
-from causalcast.simulator.worlds.linked_world import NetworkPlan
-from causalcast.simulator.worlds.network import Bandwidth, Latency
+from causalcast.simulator.worlds.network import Bandwidth, Latency, NetworkPlan
 from causalcast.toml_table import Table
 
 MS = 1000  # microseconds

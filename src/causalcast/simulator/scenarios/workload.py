@@ -62,7 +62,7 @@ class Workload:
         if stream.interval_us == 0 and self._is_busy(node):
             self._plan(stream, self._idle_at(node), left)
             return
-        simulation.publish(node, group, stream.body)
+        simulation.lives.publish(node, group, stream.body)
         if stream.interval_us == 0:
             self._plan(stream, max(self._idle_at(node), simulation.now + 1), left - 1)
         else:

@@ -20,10 +20,9 @@ from causalcast.core.effects import (
     StartTimer,
 )
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
-from causalcast.core.message import Publication
-from causalcast.simulator.worlds.living_world import LivingWorld
 from causalcast.simulator.worlds.sim_node import Expiry, SimNode
-from causalcast.simulator.worlds.steps import RECEIVE, SEND
+from causalcast.simulator.worlds.simulated_world import SimulatedWorld
+from causalcast.simulator.worlds.traffic import RECEIVE, SEND
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -45,28 +44,27 @@ class Item:
         self.message = message  # the publication it carries, or -1
 
 
-class DirectedWorld(LivingWorld):
+@final
+class DirectedWorld(SimulatedWorld):
     """Nodes whose messages and timers wait for a director."""
 
     def __init__(
         self, blueprint: Blueprint, seed: str, recorder: Recorder, codec: Codec, turn_us: int
     ) -> None:
-        super().__init__(blueprint, seed, recorder, codec, 0, 1)
+        super().__init__(blueprint, seed, recorder, codec, 0)
+        self.steps.notes_touched = True
         self.queues: dict[Way, list[Item]] = {}  # none is empty
         self.links: list[dict[NodeId, LinkId]] = []  # of each node, as it believes
         self.live: dict[LinkId, None] = {}  # those that still carry something
         self.cuts: dict[Way, None] = {}
         self.suspicions: dict[tuple[NodeId, NodeId], None] = {}  # (who, whom), by a step
         self.held: dict[tuple[NodeId, int], int] = {}  # (who, what) -> the message it waits for
-        self.touched: dict[NodeId, None] = {}  # whoever took a step; emptied by who looks at it
         self._turn_us = turn_us  # how far each turn moves the clock; 0: only timers do
         self._soon: list[Callable[[], None]] = []
         self._traces_messages = recorder.wants[SEND]
 
-    def add_node(self, place: NodeId, newcomer: bool = False) -> SimNode:
-        node = super().add_node(place, newcomer)
+    def added(self, node: SimNode) -> None:
         self.links.append({})
-        return node
 
     def start(self, absent: list[NodeId]) -> None:
         """Start everybody but the `absent`, and let them greet one another."""
@@ -74,9 +72,9 @@ class DirectedWorld(LivingWorld):
             if node.me in absent:
                 continue
             if self.blueprint.overlay.static:
-                self.start_node(node.me, None)
+                self.lives.start_node(node.me, None)
             else:
-                self.join_in_turn(node.me)
+                self.lives.join_in_turn(node.me)
                 self._let_all_arrive()
         self._let_all_arrive()
 
@@ -86,10 +84,6 @@ class DirectedWorld(LivingWorld):
             self.let_arrive(next(iter(self.queues)), 0)
             self.end_turn()
 
-    def finish(self, node: SimNode, publication: Publication | None) -> None:
-        self.touched[node.me] = None
-        super().finish(node, publication)
-
     # What a director may let happen. Each is one turn; the director makes sure that it can be.
 
     def let_arrive(self, way: Way, index: int) -> None:
@@ -98,55 +92,55 @@ class DirectedWorld(LivingWorld):
         sender, me = way
         node = self.nodes[me]
         if not node.up or self.links[me].get(sender) != item.link:
-            self.drop(me, sender, "link is no longer current")
+            self.shared.drop(me, sender, "link is no longer current")
         elif item.layer == LOST:
             del self.links[me][sender]
             node.stack.lose_link(sender, item.link, item.data.decode(), self.out)
-            self.finish(node, None)
+            self.steps.finish(node, None)
         else:
-            self.count_message()
+            self.shared.count_message()
             layer, message = self.codec.decode(item.data)
             if self._traces_messages:
                 about = self.codec.describe(message, len(item.data))
-                self.record_frame(RECEIVE, me, sender, about)
+                self.shared.record_frame(RECEIVE, me, sender, about)
             node.stack.receive(layer, sender, message, self.out)
-            self.finish(node, None)
+            self.steps.finish(node, None)
 
     def lose(self, way: Way, index: int) -> None:
         """The network loses one message."""
         self._take(way, index)
-        self.count("loss")
-        self.drop(way[0], way[1], "loss")
+        self.shared.count("loss")
+        self.shared.drop(way[0], way[1], "loss")
 
     def double(self, way: Way, index: int) -> None:
         """The network brings one message twice: a copy waits behind all others."""
-        self.count("duplication")
+        self.shared.count("duplication")
         self.queues[way].append(self.queues[way][index])
 
     def run_out(self, me: NodeId, key: TimerKey) -> None:
         """A timer runs out; the clock goes on to its instant, if that is still to come."""
         node = self.nodes[me]
-        self.now = self.out.now = max(self.now, node.timers[key].at)
+        self.out.now = max(self.out.now, node.timers[key].at)
         del node.timers[key]
         node.stack.expire(*key, self.out)
-        self.finish(node, None)
+        self.steps.finish(node, None)
 
     def suspect(self, who: NodeId, whom: NodeId) -> None:
         """`who` believes that `whom` is down, until it is told otherwise."""
-        self.count("suspect")
+        self.shared.count("suspect")
         self.suspicions[who, whom] = None
         self.nodes[who].stack.suspect(whom, self.out)
-        self.finish(self.nodes[who], None)
+        self.steps.finish(self.nodes[who], None)
 
     def trust(self, who: NodeId, whom: NodeId) -> None:
         """End a suspicion that a step had raised."""
         del self.suspicions[who, whom]
         self.nodes[who].stack.trust(whom, self.out)
-        self.finish(self.nodes[who], None)
+        self.steps.finish(self.nodes[who], None)
 
     def cut(self, a: NodeId, b: NodeId) -> None:
         """The link between two nodes breaks, with all that is on it; dials fail until `heal`."""
-        self.count("cut")
+        self.shared.count("cut")
         self.cuts[a, b] = self.cuts[b, a] = None
         link = self.links[a].get(b, self.links[b].get(a))
         if link is not None and link in self.live:
@@ -162,8 +156,7 @@ class DirectedWorld(LivingWorld):
         """Let happen what the turn led to by itself: links that come up, dials that fail."""
         while self._soon:
             self._soon.pop(0)()
-        self.now += self._turn_us
-        self.out.now = self.now
+        self.out.now += self._turn_us
 
     def plan(self, at: int, action: Callable[[], None]) -> None:
         """Whatever is planned happens at the end of the turn."""
@@ -175,18 +168,18 @@ class DirectedWorld(LivingWorld):
         """Into the queue, or wait for a dial where there is no link."""
         link = self.links[node].get(effect.to)
         if effect.link not in (ANY_LINK, link):
-            self.count("note.send_on_lost_link")
-            self.drop(node, effect.to, "link is no longer current")
+            self.shared.count("note.send_on_lost_link")
+            self.shared.drop(node, effect.to, "link is no longer current")
         elif link is None:
             self.nodes[node].waiting_for_dial.setdefault(effect.to, []).append(effect)
             self._soon.append(lambda: self._dial(node, effect.to))
         elif link not in self.live:
-            self.drop(node, effect.to, "the link is lost")
+            self.shared.drop(node, effect.to, "the link is lost")
         else:
             data = self.codec.encode(effect.message)
             about = self.codec.describe(effect.message, len(data))
             if self._traces_messages:
-                self.record_frame(SEND, node, effect.to, about)
+                self.shared.record_frame(SEND, node, effect.to, about)
             item = Item(link, effect.layer, data, about.message)
             self.queues.setdefault((node, effect.to), []).append(item)
 
@@ -206,7 +199,7 @@ class DirectedWorld(LivingWorld):
         """It runs out when it is told to."""
         key = (effect.layer, effect.name, effect.subject)
         expiry = Expiry(self.nodes[node], *key)
-        expiry.at = self.now + effect.after
+        expiry.at = self.out.now + effect.after
         self.nodes[node].timers.pop(key, None)
         self.nodes[node].timers[key] = expiry
 
@@ -231,7 +224,7 @@ class DirectedWorld(LivingWorld):
 
     def sever(self, node: SimNode, reason: str, keep: float) -> None:
         """What was sent to the node is gone; the other ends hear of it when they come to it."""
-        self.touched[node.me] = None
+        self.steps.touched[node.me] = None
         for peer, link in self.links[node.me].items():
             if link in self.live:
                 self._break(node.me, peer, link, reason, keep)
@@ -246,7 +239,7 @@ class DirectedWorld(LivingWorld):
         queue = self.queues.setdefault((sender, to), [])
         kept = int(len(queue) * keep)
         for _ in queue[kept:]:
-            self.count("lost_in_crash")
+            self.shared.count("lost_in_crash")
         queue[kept:] = [Item(link, LOST, reason.encode(), -1)]
 
     def _dial(self, me: NodeId, to: NodeId) -> None:
@@ -264,18 +257,18 @@ class DirectedWorld(LivingWorld):
         if stale is not None:
             self.live.pop(stale, None)
             other.stack.lose_link(me, stale, "broken", self.out)
-            self.finish(other, None)
+            self.steps.finish(other, None)
         if not self._is_down(to):  # it may have crashed in the middle of that
             self.live[link] = None
             self.links[to][me] = link
             other.stack.link_up(me, link, False, self.out)
-            self.finish(other, None)
+            self.steps.finish(other, None)
         if self._is_down(to):
             self._refuse(dialler, to, link)
             return
         self.links[me][to] = link
         dialler.stack.link_up(to, link, True, self.out)
-        self.finish(dialler, None)
+        self.steps.finish(dialler, None)
         for effect in dialler.waiting_for_dial.pop(to, []):
             assert isinstance(effect, Send)
             self.send(me, effect)
@@ -285,9 +278,9 @@ class DirectedWorld(LivingWorld):
 
     def _refuse(self, dialler: SimNode, to: NodeId, link: LinkId) -> None:
         for _ in dialler.waiting_for_dial.pop(to, []):
-            self.drop(dialler.me, to, "dial refused")
+            self.shared.drop(dialler.me, to, "dial refused")
         dialler.stack.lose_link(to, link, "refused", self.out)
-        self.finish(dialler, None)
+        self.steps.finish(dialler, None)
 
     # Small things
 

@@ -126,3 +126,30 @@ class Bandwidth:
         if card is None:
             card = self._hosts[host] = Card(self._host_bits_per_us)
         return card
+
+
+@final
+class NetworkPlan:
+    """What the scenario says about the network, the disk and the detector's delay."""
+
+    def __init__(
+        self,
+        latency: Latency,
+        bandwidth: Bandwidth,
+        loss: float,
+        duplication: float,
+        fifo: bool,
+        tick_us: int,
+        shared_objects: bool,
+        sync_us: int,
+        detection_us: int,
+    ) -> None:
+        self.latency = latency
+        self.bandwidth = bandwidth
+        self.loss = loss
+        self.duplication = duplication
+        self.fifo = fifo
+        self.tick_us = tick_us
+        self.shared_objects = shared_objects
+        self.sync_us = sync_us
+        self.detection_us = detection_us

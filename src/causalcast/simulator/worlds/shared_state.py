@@ -1,0 +1,59 @@
+"""What all parts of a simulated world share: its nodes, the time, the trace, and what happened."""
+
+from typing import Final, final
+
+from causalcast.core.ids import NodeId
+from causalcast.core.outbox import Outbox
+from causalcast.simulator.worlds.sim_node import SimNode
+from causalcast.trace.recorder import Recorder, code_of
+from causalcast.wire.codec import Codec, Description
+
+DUPLICATE: Final = code_of("duplicate")
+DROP: Final = code_of("drop")
+
+
+@final
+class SharedState:
+    """The nodes, one outbox for the step that is going on, the trace, and counts of events.
+
+    The time is `out.now`: automata read it there, and there must be one time only.
+    """
+
+    def __init__(self, recorder: Recorder, codec: Codec) -> None:
+        self.nodes: list[SimNode] = []
+        self.out = Outbox()
+        self.out.tells_duplicates = recorder.wants[DUPLICATE]
+        self.recorder = recorder
+        self.codec = codec
+        self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
+        self.messages_handled = 0
+        self.most_messages = 0  # so many may be handled; 0: no limit
+
+    def count(self, kind: str) -> None:
+        """One more of that kind happened."""
+        self.fired[kind] = self.fired.get(kind, 0) + 1
+
+    def count_message(self) -> None:
+        """One more message is handled; a protocol that goes on for ever is stopped."""
+        self.messages_handled += 1
+        if self.most_messages and self.messages_handled > self.most_messages:
+            raise AssertionError("a storm")  # also where asserts are left out
+
+    def record_frame(self, kind: int, node: NodeId, peer: NodeId, about: Description) -> None:
+        """A frame left for `peer`, or came from there."""
+        self.recorder.add(
+            node,
+            self.out.now,
+            kind,
+            about.message,
+            about.group,
+            peer,
+            about.payload_bytes,
+            about.metadata_bytes,
+            about.clock_entries,
+            note=about.name,
+        )
+
+    def drop(self, node: NodeId, peer: NodeId, reason: str) -> None:
+        """A frame was lost or refused."""
+        self.recorder.add(node, self.out.now, DROP, peer=peer, note=reason)

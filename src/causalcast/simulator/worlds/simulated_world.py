@@ -1,0 +1,113 @@
+"""What all simulated worlds have: nodes that take steps and live, and a trace of what they ask for.
+
+What lies between the nodes is left to each: `simulation` puts a network with latencies there,
+`directed_world` queues that somebody empties in an order of his choice.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from causalcast.core.blueprint import Blueprint
+from causalcast.core.effects import Belief, Deliver, Duplicate, Hold, Joined, Note, Release, Stable
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Publication
+from causalcast.simulator.worlds.lives import Lives
+from causalcast.simulator.worlds.shared_state import DUPLICATE, SharedState
+from causalcast.simulator.worlds.sim_node import SimNode
+from causalcast.simulator.worlds.steps import NOTE, PlanningWorld, Steps
+from causalcast.trace.recorder import NONE, Recorder, code_of
+from causalcast.wire.codec import Codec
+
+DELIVER: Final = code_of("deliver")
+HOLD: Final = code_of("hold")
+RELEASE: Final = code_of("release")
+JOIN: Final = code_of("join")
+SUSPECT: Final = code_of("suspect")
+TRUST: Final = code_of("trust")
+
+
+class SimulatedWorld(PlanningWorld):
+    """Nodes, their steps and their lives, and the effects that only leave a row in the trace.
+
+    A base class and not a part, for the sake of speed: `perform` calls the world once for every
+    effect, and a part behind it would be a second call each.
+    """
+
+    def __init__(
+        self, blueprint: Blueprint, seed: str, recorder: Recorder, codec: Codec, sync_us: int
+    ) -> None:
+        self.blueprint = blueprint
+        self.shared = SharedState(recorder, codec)
+        self.nodes = self.shared.nodes
+        self.out = self.shared.out
+        self.codec = codec
+        self.fired = self.shared.fired
+        self.steps = Steps(self.shared, self, sync_us)
+        self.lives = Lives(self.shared, self.steps, self, blueprint, seed)
+        self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
+
+    @property
+    def now(self) -> int:
+        """The time, in microseconds."""
+        return self.out.now
+
+    def links_of(self, me: NodeId) -> list[NodeId]:
+        """The peers to which the node knows a link."""
+        return list(self.nodes[me].channels)
+
+    def crash(self, node: SimNode, keep: float) -> None:
+        self.lives.crash(node.me, keep)
+
+    # What nodes ask of this world
+
+    def deliver(self, node: NodeId, effect: Deliver) -> None:
+        publication = effect.publication
+        if publication.group in self.nodes[node].groups:
+            if self.listener is not None:
+                self._tell_listener(node, publication)
+            self.shared.recorder.add(
+                node,
+                self.out.now,
+                DELIVER,
+                publication.id,
+                publication.group,
+                NONE,
+                len(publication.body),
+            )
+
+    def joined(self, node: NodeId, effect: Joined) -> None:
+        owner = self.nodes[node]
+        owner.groups = {**owner.groups, effect.group: None}
+        owner.stack.note_joined(effect.group)
+        self.shared.recorder.add(node, self.out.now, JOIN, group=effect.group)
+
+    def _tell_listener(self, node: NodeId, publication: Publication) -> None:
+        listener = self.listener
+        assert listener is not None
+        self.plan(
+            self.out.now, lambda: listener(node, publication)
+        )  # after the step: it may publish
+
+    def hold(self, node: NodeId, effect: Hold) -> None:
+        note = f"waits for {effect.words()}"
+        self.shared.recorder.add(
+            node, self.out.now, HOLD, effect.message, value=effect.waits_for, note=note
+        )
+
+    def release(self, node: NodeId, effect: Release) -> None:
+        self.shared.recorder.add(node, self.out.now, RELEASE, effect.message)
+
+    def duplicate(self, node: NodeId, effect: Duplicate) -> None:
+        self.shared.recorder.add(node, self.out.now, DUPLICATE, effect.message)
+
+    def stable(self, node: NodeId, effect: Stable) -> None:
+        self.shared.recorder.add(node, self.out.now, NOTE, effect.message, note="stable")
+
+    def belief(self, node: NodeId, effect: Belief) -> None:
+        self.shared.recorder.add(
+            node, self.out.now, TRUST if effect.up else SUSPECT, peer=effect.peer
+        )
+
+    def note(self, node: NodeId, effect: Note) -> None:
+        self.shared.count(f"note.{effect.name}")
+        self.shared.recorder.add(node, self.out.now, NOTE, value=effect.subject, note=effect.name)

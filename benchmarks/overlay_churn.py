@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.simulator.worlds.steps import DUPLICATE
+from causalcast.simulator.worlds.shared_state import DUPLICATE
 from causalcast.version import VERSION, build_kind
 
 SENDERS = 10

@@ -88,7 +88,7 @@ def run_point(name: str, overlay: Path, broadcasts: int) -> dict[str, float]:
     from causalcast.core import outbox
     from causalcast.simulator.runner import ScenarioRun
     from causalcast.simulator.scenarios.scenario import Scenario
-    from causalcast.simulator.worlds.steps import DUPLICATE
+    from causalcast.simulator.worlds.shared_state import DUPLICATE
 
     protocol, senders, options = POINTS[name]
     text = scenario(protocol, senders, options, f'from = "{overlay}"', broadcasts)

@@ -503,7 +503,7 @@ def test_e13_and_e16_an_attempt_whose_path_broke_is_followed_by_another() -> Non
 def test_e1_two_broadcasts_at_once_are_two(protocol: str, options: dict[str, Any]) -> None:
     """Ids count; the thesis takes the clock, and the second of two in one tick is swallowed."""
     story = Story(protocol, [(0, 1)], [], **options)
-    story.world.now = 0
+    story.world.out.now = 0
     story.do("publish 0 all", "publish 0 all")
     assert not story.broken()
     assert story.delivered(1) == ["0.1", "0.2"]

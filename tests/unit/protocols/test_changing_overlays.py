@@ -10,7 +10,7 @@ from causalcast.protocols.prc_broadcast import PrcBroadcast
 from causalcast.registry import find_protocol
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.simulator.worlds.steps import DUPLICATE
+from causalcast.simulator.worlds.shared_state import DUPLICATE
 from causalcast.swarm.generate import random_scenario, toml_text
 from causalcast.swarm.safe_parts import Parts
 from causalcast.swarm.trial import Trial, try_run, try_scenario

@@ -22,7 +22,7 @@ SENDERS = 10
 ROUNDS = 12
 LEARNING = 20
 CHURN_MS = [0, 1000, 200]
-TREES = ["shared", "root", "mixed", "source"]
+TREES = ["shared", "root", "source"]
 
 
 def faults(nodes: int, every_ms: int) -> tuple[str, set[int]]:

@@ -28,12 +28,9 @@ POINTS: dict[str, tuple[str, str, dict[str, str]]] = {
     "cptcast, one": ("cptcast", "one", {}),
     "plumtree, anybody": ("plumtree", "anybody", {}),
     "cptcast queue (the thesis), anybody": ("cptcast", "anybody", {"order": "queue"}),
-    "cptcast pipeline, anybody": ("cptcast", "anybody", {"order": "pipeline"}),
     "cptcast tree shared, anybody": ("cptcast", "anybody", {"tree": "shared"}),
     "cptcast, anybody": ("cptcast", "anybody", {}),
     "cptcast, ten in turn": ("cptcast", "ten", {}),
-    "cptcast tree mixed, anybody": ("cptcast", "anybody", {"tree": "mixed"}),
-    "cptcast tree mixed, ten in turn": ("cptcast", "ten", {"tree": "mixed"}),
     "cptcast tree source, ten in turn": ("cptcast", "ten", {"tree": "source"}),
 }
 

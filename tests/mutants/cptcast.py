@@ -5,13 +5,12 @@ from causalcast.core import Message, MessageId, Outbox, Publication
 from causalcast.parts.safe_links.links import Delivery, Link
 from causalcast.parts.safe_links.safe_path_setup import Control
 from causalcast.protocols.cptcast.announcements import CptCast, Stalled, TreeLink, Waiting
-from causalcast.protocols.cptcast.messages import Gossip, Graft, Grafted, IHave, Skip
+from causalcast.protocols.cptcast.messages import Gossip, Grafted, IHave, Skip
 from causalcast.protocols.cptcast.receiver_order import ReceiverOrder
 from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.swarm.mutant import Mutant, Patch
 
 QUEUE = {"order": "queue"}
-PIPELINE = {"order": "pipeline"}
 PATH_QUEUE = {"order": "queue", "link_setup": "safe_path"}
 PATH_RECEIVER = {"order": "receiver", "tree": "shared", "link_setup": "safe_path"}
 SHARED = {"tree": "shared"}  # more payloads are announced than in the tree of a root
@@ -68,18 +67,10 @@ def eager_overtakes(self: SenderOrder, link: TreeLink, delivery: Delivery, out: 
     if link.modes.is_eager(message):
         out.send(link.peer, Gossip(delivery.publication, delivery.hops), link.name)
         return
-    told = not link.queue or self.announces_all
+    told = not link.queue
     link.queue.append(Waiting(delivery, None, told))
     if told:
         out.send(link.peer, IHave(message, delivery.hops), link.name)
-
-
-def graft_one(self: SenderOrder, link: TreeLink, message: MessageId, out: Outbox) -> None:
-    link.modes.make_eager(message)
-    place = self._place(link, message)
-    if place >= 0:
-        self._send_waiting(link, link.queue.pop(place), out)
-        self._pump(link, out)
 
 
 def first_announcer_only(
@@ -157,19 +148,13 @@ def keep_when_asked(self: ReceiverOrder, link: TreeLink, message: MessageId, out
     link.modes.make_eager(message)
 
 
-def graft_silently(self: SenderOrder, link: TreeLink, message: MessageId, out: Outbox) -> None:
-    """Only the message itself is asked for, and what the peer sends before it is not expected."""
-    self.mark_grafted(link, message)
-    out.send(link.peer, Graft(message), link.name)
-
-
 MUTANTS = [
     Mutant(
         "wrong_removal",
         "evidence removes the message it is about",
         ["agreement", "at_rest", "no_duplication", "no_exception", "invariant", "causal_order"],
         [Patch(SenderOrder, "peer_has", remove_the_head)],
-        PIPELINE,
+        QUEUE,
     ),
     Mutant(
         "grafted_not_owed",
@@ -205,20 +190,6 @@ MUTANTS = [
         ["causal_order", "fifo_order", "no_exception", "invariant", "at_rest", "no_duplication"],
         [Patch(SenderOrder, "_push", eager_overtakes)],
         QUEUE,
-    ),
-    Mutant(
-        "graft_of_one",
-        "a graft asks for everything up to it",
-        ["causal_order", "fifo_order", "no_exception", "invariant", "at_rest"],
-        [Patch(SenderOrder, "_on_graft", graft_one)],
-        PIPELINE,
-    ),
-    Mutant(
-        "prefix_not_marked",
-        "everything up to a graft is marked as asked for",
-        ["at_rest", "no_duplication", "no_exception", "invariant", "agreement"],
-        [Patch(SenderOrder, "graft", graft_silently)],
-        PIPELINE,
     ),
     Mutant(
         "first_announcer_only",

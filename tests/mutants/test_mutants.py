@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from mutant_table import (
     FILES,
-    HERE,
     Caught,
     made_small,
     row_of_the_docs,
@@ -15,7 +14,6 @@ from mutant_table import (
 )
 
 from causalcast.errors import ConfigError
-from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.mutant import Mutant, Patch, find_mutant, mutants_of
 
 ALL = [(path, mutant) for path in FILES for mutant in mutants_of(path)]
@@ -51,26 +49,6 @@ def is_caught(path: Path, mutant: Mutant) -> None:
     assert row == told.row(), "run `make mutants`, and read the diff"
     assert events <= 10
     assert min(seed for seed in (random, adversary) if seed is not None) < 1000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "seed"),
-    [
-        ("grafted_not_owed", 15),
-        ("announcers_owe", 2),
-        ("control_overtakes", 1),
-        ("announced_flushed", 25),
-        ("eager_overtakes", 25),
-    ],
-)
-def test_bugs_of_the_queue_are_caught_in_the_pipeline_too(name: str, seed: int) -> None:
-    path = HERE / "cptcast.py"
-    mutant = find_mutant(path, name)
-    plan = Plan("cptcast", {**mutant.options, "order": "pipeline"})
-    assert not try_seed(plan, seed).problems
-    with mutant.planted():
-        assert try_seed(plan, seed).problems[0].property in mutant.breaks
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ A protocol file needs one import line: everything it may use is here.
 from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
 from causalcast.core.command import NODE, Command, CommandForm
 from causalcast.core.duration import MICROSECOND, MILLISECOND, SECOND
-from causalcast.core.effects import Deliver, Effect, Send, StartTimer, View
+from causalcast.core.effects import Deliver, Effect, Send, StartTimer
 from causalcast.core.groups import Groups
 from causalcast.core.ids import (
     ANY_LINK,
@@ -68,7 +68,6 @@ __all__ = [
     "Send",
     "Setup",
     "StartTimer",
-    "View",
     "Wire",
     "message_id",
     "number_of",

@@ -7,7 +7,6 @@ knows no clock but `out.now`, no randomness but what its setup gave it, and nobo
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.command import Command
-from causalcast.core.effects import View
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Outbox
@@ -46,9 +45,6 @@ class Automaton:
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
         """`peer` is no neighbour any more."""
-
-    def on_view(self, view: View, out: Outbox) -> None:
-        """The members of a group changed."""
 
     def snapshot(self) -> list[Message] | None:
         """The records from which this layer can be rebuilt; None if all its records are needed."""

@@ -166,15 +166,6 @@ class Note(Effect):
         self.subject = subject
 
 
-@final
-class View:
-    """The members of a group as the layer below sees them now."""
-
-    def __init__(self, group: GroupId, members: list[NodeId]) -> None:
-        self.group = group
-        self.members = members
-
-
 class Notice:
     """Something a layer tells the layers above it (neighbours also to the detector)."""
 
@@ -212,14 +203,6 @@ class Trust(Notice):
 
     def __init__(self, peer: NodeId) -> None:
         self.peer = peer
-
-
-@final
-class ViewChanged(Notice):
-    """The members of a group changed."""
-
-    def __init__(self, view: View) -> None:
-        self.view = view
 
 
 @final

@@ -27,8 +27,6 @@ from causalcast.core.effects import (
     StartTimer,
     Suspect,
     Trust,
-    View,
-    ViewChanged,
 )
 from causalcast.core.ids import ANY_LINK, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
@@ -150,10 +148,6 @@ class Outbox:
         """Tell the layers above, and the trace, that `peer` seems to be up after all."""
         self.effects.append(Belief(peer, True))
         self.notices.append(Trust(peer))
-
-    def view(self, view: View) -> None:
-        """Tell the multicast who is in a group."""
-        self.notices.append(ViewChanged(view))
 
     def switch(self, link: LinkId) -> None:
         """Ask the overlay to replace the neighbour on `link`."""

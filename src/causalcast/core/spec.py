@@ -46,7 +46,7 @@ UNITS: dict[str, int] = {"us": 1, "ms": MILLISECOND, "s": SECOND}
 
 @final
 class Option:
-    """One setting: its default, its meaning, where the number comes from, and its unit.
+    """One setting: its default, its meaning, its unit, and who needs another value (`change_if`).
 
     An option with a unit (`us`, `ms`, `s`) is a duration: people write it in that unit, or as
     text with any unit (`"50ms"`); the automaton gets microseconds.
@@ -60,10 +60,12 @@ class Option:
         unit: str = "",
         choices: Sequence[str] = (),
         least: int | None = None,
+        change_if: str = "",
     ) -> None:
         self.name = name
         self.default = default
         self.meaning = meaning
+        self.change_if = change_if
         self.unit = unit
         self.choices = list(choices)
         self.least = least

@@ -9,7 +9,7 @@ from typing import Final, final
 
 from causalcast.core.automaton import Automaton, Detector, Multicast, Overlay
 from causalcast.core.command import Command
-from causalcast.core.effects import NeighbourDown, NeighbourUp, Suspect, Trust, ViewChanged
+from causalcast.core.effects import NeighbourDown, NeighbourUp, Suspect, Trust
 from causalcast.core.ids import GroupId, LinkId, NodeId
 from causalcast.core.message import Message, Publication, Single
 from causalcast.core.outbox import Outbox, Record
@@ -188,14 +188,11 @@ class Stack:
             for layer in (OVERLAY, MULTICAST):
                 out.layer = layer
                 self.layers[layer].on_suspect(notice.peer, out)
-        elif isinstance(notice, Trust):
+        else:
+            assert isinstance(notice, Trust)
             for layer in (OVERLAY, MULTICAST):
                 out.layer = layer
                 self.layers[layer].on_trust(notice.peer, out)
-        else:
-            assert isinstance(notice, ViewChanged)
-            out.layer = MULTICAST
-            self.multicast.on_view(notice.view, out)
 
     def _sink(self, out: Outbox) -> None:
         request = out.requests.pop(0)

@@ -143,8 +143,20 @@ SPEC = DetectorSpec(
     build=build,
     messages=[AdaptiveBeat],
     options=[
-        Option("interval", 500 * MILLISECOND, "send a beat this often", unit="ms"),
+        Option(
+            "interval",
+            500 * MILLISECOND,
+            "send a beat this often",
+            unit="ms",
+            change_if="beats cost too much, or a dead node must be noticed sooner",
+        ),
         # Two beats may be lost, however regular a neighbour has been.
-        Option("least", 1250 * MILLISECOND, "suspect nobody sooner than this", unit="ms"),
+        Option(
+            "least",
+            1250 * MILLISECOND,
+            "suspect nobody sooner than this",
+            unit="ms",
+            change_if="pauses of a live node, as of a garbage collector, are longer",
+        ),
     ],
 )

@@ -80,8 +80,20 @@ SPEC = DetectorSpec(
     build=build,
     messages=[Beat],
     options=[
-        Option("interval", 500 * MILLISECOND, "send a beat this often", unit="ms"),
+        Option(
+            "interval",
+            500 * MILLISECOND,
+            "send a beat this often",
+            unit="ms",
+            change_if="beats cost too much, or a dead node must be noticed sooner",
+        ),
         # Three beats may be lost before anybody is suspected.
-        Option("timeout", 1750 * MILLISECOND, "suspect after this much silence", unit="ms"),
+        Option(
+            "timeout",
+            1750 * MILLISECOND,
+            "suspect after this much silence",
+            unit="ms",
+            change_if="live nodes are suspected, or a dead one must be noticed sooner",
+        ),
     ],
 )

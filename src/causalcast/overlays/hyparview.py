@@ -769,19 +769,79 @@ SPEC = OverlaySpec(
     ],
     options=[
         # The thesis: log10(n) + 1 and six times as many; these are for ten thousand nodes.
-        Option("active_view", 5, "neighbours", least=1),
-        Option("passive_view", 0, "nodes to fall back on; 0: six times the active view", least=0),
+        Option(
+            "active_view",
+            5,
+            "neighbours",
+            least=1,
+            change_if="you have many fewer or more than ten thousand nodes: log10(n) + 1",
+        ),
+        Option(
+            "passive_view",
+            0,
+            "nodes to fall back on; 0: six times the active view",
+            least=0,
+            change_if="many nodes may fall at once and survivors must still know somebody",
+        ),
         # The walks of the original paper.
-        Option("active_walk", 6, "hops of a newcomer's name, and of shuffles", least=1),
-        Option("passive_walk", 3, "hops left when a newcomer's name is noted on its way", least=0),
-        Option("shuffle_every", 5 * SECOND, "exchange names this often", unit="ms"),
-        Option("retry_after", 1 * SECOND, "ask again after a refusal, at first", unit="ms"),
-        Option("probe_every", 5 * SECOND, "dial a lost neighbour again, at first", unit="ms"),
+        Option(
+            "active_walk",
+            6,
+            "hops of a newcomer's name, and of shuffles",
+            least=1,
+            change_if="you compare with the paper, whose number this is",
+        ),
+        Option(
+            "passive_walk",
+            3,
+            "hops left when a newcomer's name is noted on its way",
+            least=0,
+            change_if="you compare with the paper, whose number this is",
+        ),
+        Option(
+            "shuffle_every",
+            5 * SECOND,
+            "exchange names this often",
+            unit="ms",
+            change_if="nodes come and go within seconds, or shuffles cost too much",
+        ),
+        Option(
+            "retry_after",
+            1 * SECOND,
+            "ask again after a refusal, at first",
+            unit="ms",
+            change_if="a refused node should find a place sooner, or dials are dear",
+        ),
+        Option(
+            "probe_every",
+            5 * SECOND,
+            "dial a lost neighbour again, at first",
+            unit="ms",
+            change_if="partitions are short and must heal sooner",
+        ),
         # A partition that lasts longer needs people anyway.
-        Option("probe_for", 3600 * SECOND, "remember a lost neighbour this long", unit="ms"),
+        Option(
+            "probe_for",
+            3600 * SECOND,
+            "remember a lost neighbour this long",
+            unit="ms",
+            change_if="partitions may last longer than an hour",
+        ),
         # Long enough for a newcomer's second link to become usable on a slow network.
-        Option("spare_for", 10_000 * MILLISECOND, "spare a newcomer's first link", unit="ms"),
+        Option(
+            "spare_for",
+            10_000 * MILLISECOND,
+            "spare a newcomer's first link",
+            unit="ms",
+            change_if="a newcomer's second link takes longer to become usable",
+        ),
         # As long as a new name of a part needs to be everywhere; see SETTLES_AFTER.
-        Option("look_every", 30 * SECOND, "look whether others are in another part", unit="ms"),
+        Option(
+            "look_every",
+            30 * SECOND,
+            "look whether others are in another part",
+            unit="ms",
+            change_if="an overlay in several parts must find together sooner",
+        ),
     ],
 )

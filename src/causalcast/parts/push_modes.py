@@ -6,12 +6,10 @@ may forget: an origin that is forgotten is pushed again, and its tree is learnt 
 
 from typing import Final, final
 
-from causalcast.core.ids import MessageId, NodeId, number_of, origin_of
+from causalcast.core.ids import MessageId, NodeId, origin_of
 
 ALL: Final = NodeId(-1)
-# Trees by name: one for all; one per origin; an origin's first message along the shared one, for
-# most may never send a second, and further ones along its own.
-TREES: Final = ["shared", "source", "mixed"]
+TREES: Final = ["shared", "source"]  # by name: one for all; one per origin
 ROOT: Final = "root"  # one for all that messages do not shape (`root_tree`)
 
 
@@ -20,8 +18,7 @@ class PushModes:
     """The origins whose messages a link only announces; `ALL` stands for the shared tree."""
 
     def __init__(self, tree: str, most: int) -> None:
-        self._shares = tree != "source"
-        self._per_origin = tree not in ("shared", ROOT)
+        self._per_origin = tree == "source"
         self._is_given = tree == ROOT
         self._most = most  # origins remembered
         self._lazy: dict[NodeId, None] = {}
@@ -55,6 +52,4 @@ class PushModes:
         return len(self._lazy)
 
     def _key(self, message: MessageId) -> NodeId:
-        if not self._per_origin or (self._shares and number_of(message) == 1):
-            return ALL
-        return origin_of(message)
+        return origin_of(message) if self._per_origin else ALL

@@ -400,14 +400,26 @@ SPEC = ProtocolSpec(
     messages=[Copy, Confirm, Queued, Started, Finished, LastNumbers],
     guarantees=["no_creation", "no_duplication", "validity"],
     options=[
-        Option("delta", 1, "how many nodes in a row can be skipped", least=1),
-        Option("keep", True, "hold publications for nodes that were skipped until they are back"),
+        Option(
+            "delta",
+            1,
+            "how many nodes in a row can be skipped",
+            least=1,
+            change_if="more than one node in a row may be down",
+        ),
+        Option(
+            "keep",
+            True,
+            "hold publications for nodes that were skipped until they are back",
+            change_if="who was away need not get what it missed",
+        ),
         Option(
             "repeat_after",
             250 * MILLISECOND,
             # Well above a round trip across a continent, so that repetitions mean loss.
             "send a publication again if its confirmation takes longer than this",
             unit="ms",
+            change_if="a round trip takes longer than a quarter of a second",
         ),
     ],
     needs=Needs(overlay="tree", links="reliable", detector=True),

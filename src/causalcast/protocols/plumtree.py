@@ -13,8 +13,8 @@ Where we differ from the paper:
   with a link is found again as long as anybody keeps it.
 - Ids are kept as one count per origin and what lies beyond a gap, payloads of the last `keep`
   messages. Not by time: a slow link would then decide whether a node gets everything.
-- `tree = "source"` keeps one tree per origin: the fastest paths from there, once learnt by a flood;
-  `"mixed"` sends an origin's first message along the shared tree, in case it sends no second.
+- `tree = "source"` keeps one tree per origin: the fastest paths from there, once learnt by a flood.
+- The tree is not optimized by the hops that announcements tell (section 3.8 of the paper).
 """
 
 from typing import Final, final
@@ -115,7 +115,6 @@ class Settings:
         self.graft_again = setup.number("graft_again")
         self.announce_after = setup.number("announce_after")
         self.keep = setup.number("keep")
-        self.shorten_by = setup.number("shorten_by")
         self.tree = setup.text("tree")
         self.most_origins = setup.number("most_origins")
 
@@ -179,10 +178,7 @@ class Plumtree(Multicast):
             out.send(sender, Prune(message), peer.link)
         else:
             peer.modes.make_eager(message)
-            announcers = self.missing.get(message)
             self._take(gossip.publication, gossip.hops, sender, out)
-            if announcers and self.settings.shorten_by > 0:
-                self._shorten(message, gossip.hops, sender, announcers, out)
 
     def _on_announced(self, sender: NodeId, message: MessageId, hops: int, out: Outbox) -> None:
         if self.seen.has(message):
@@ -256,25 +252,6 @@ class Plumtree(Multicast):
             out.cancel_timer(GRAFT, message)
         out.deliver(publication)
 
-    def _shorten(
-        self,
-        message: MessageId,
-        hops: int,
-        sender: NodeId,
-        announcers: dict[NodeId, int],
-        out: Outbox,
-    ) -> None:
-        """An announcer is much nearer to the origin than who pushed it: change places."""
-        nearest = min(announcers, key=lambda node: announcers[node])
-        if hops - announcers[nearest] < self.settings.shorten_by:
-            return
-        better, worse = self.peers[nearest], self.peers[sender]
-        out.note("plumtree.shortened", message)
-        better.modes.make_eager(message)
-        out.send(nearest, Graft(message, False), better.link)
-        worse.modes.make_lazy(message)
-        out.send(sender, Prune(message), worse.link)
-
     def state_size(self) -> int:
         modes = sum(peer.modes.size() + len(peer.to_announce) for peer in self.peers.values())
         return self.seen.size() + len(self.kept) + len(self.missing) + modes
@@ -313,19 +290,49 @@ SPEC = ProtocolSpec(
         Option(
             "tree",
             "shared",
-            "one tree for all origins, one for each, or one for each from its second message on",
+            "one tree for all origins, or one for each",
             choices=TREES,
+            change_if="the same few nodes publish again and again: a tree for each is faster",
         ),
-        Option("most_origins", 1024, "trees remembered per link", least=1),
+        Option(
+            "most_origins",
+            1024,
+            "trees remembered per link",
+            least=1,
+            change_if="more nodes publish than that, and their trees are learnt again and again",
+        ),
         # Must exceed the difference between the fastest announcement and the slowest way along
         # the tree: 300 to 400 ms for hops of 5 to 50 ms.
-        Option("graft_after", 400 * MILLISECOND, "wait for an announced message", unit="ms"),
+        Option(
+            "graft_after",
+            400 * MILLISECOND,
+            "wait for an announced message",
+            unit="ms",
+            change_if="links are faster or slower than 5 to 50 ms a hop",
+        ),
         # At least a round trip of one link.
-        Option("graft_again", 150 * MILLISECOND, "then ask the next announcer", unit="ms"),
-        Option("announce_after", 10 * MILLISECOND, "collect announcements", unit="ms"),
+        Option(
+            "graft_again",
+            150 * MILLISECOND,
+            "then ask the next announcer",
+            unit="ms",
+            change_if="a round trip of one link takes longer",
+        ),
+        Option(
+            "announce_after",
+            10 * MILLISECOND,
+            "collect announcements",
+            unit="ms",
+            change_if="a lost copy must be noticed sooner, for more small messages",
+        ),
         # Grafts come within a second; the rest is for links that are down for a while.
-        Option("keep", 1000, "messages whose payload is kept for those who ask", least=1),
-        Option("shorten_by", 0, "change to an announcer so many hops nearer; 0: never", least=0),
+        Option(
+            "keep",
+            1000,
+            "messages whose payload is kept for those who ask",
+            least=1,
+            change_if="links are down while more messages than these are sent",
+        ),
     ],
     needs=Needs(links="reliable"),
     tolerates=tolerates,

@@ -126,6 +126,7 @@ SPEC = ProtocolSpec(
             "copy",
             "what the first sender of a message gets back: a copy (as in the paper), or a skip",
             choices=["copy", "skip"],
+            change_if="bodies are large: the first sender need not get its copy back",
         ),
         *link_setups.OPTIONS,
     ],

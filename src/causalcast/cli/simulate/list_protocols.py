@@ -60,6 +60,7 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
                 "unit": option.unit,
                 "expects": option.expects(),
                 "meaning": option.meaning,
+                "change_if": option.change_if,
             }
             for option in spec.options
         ],
@@ -98,8 +99,9 @@ def _print_one(spec: ProtocolSpec) -> None:
     if not spec.late_members:
         console.print("groups    are those of the start: who joins one late gets nothing of it")
     console.print(f"cost      {spec.cost or 'not stated'}")
-    table = Table("option", "default", "expects", "meaning")
+    table = Table("option", "default", "expects", "meaning", "change it if")
     for option in spec.options:
-        table.add_row(option.name, str(_default(option)), option.expects(), option.meaning)
+        default, expects = str(_default(option)), option.expects()
+        table.add_row(option.name, default, expects, option.meaning, option.change_if)
     if spec.options:
         console.print(table)

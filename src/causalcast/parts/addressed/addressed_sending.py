@@ -51,6 +51,7 @@ OPTIONS: Final = [
         # The promise comes first; who must not show bodies to others says so.
         "let nodes outside a group keep copies while a member may lack them; if not, all or none "
         "of the members get what a dead node published only where groups do not overlap",
+        change_if="nodes outside a group must not see its messages",
     ),
 ]
 

@@ -115,12 +115,14 @@ OPTIONS: Final[list[Option]] = [
         "overlay",
         "how copies travel: passed on along the overlay, or from the origin to each member",
         choices=["overlay", "direct"],
+        change_if="all nodes are linked and few publish: fewer copies are sent",
     ),
     Option(
         "hand_over",
         True,
         "with spread = 'direct': keep copies until all have them, and bring them where their "
         "origin died",
+        change_if="memory is short and an origin that dies for good may take messages with it",
     ),
     Option(
         "repeat_after",
@@ -128,6 +130,7 @@ OPTIONS: Final[list[Option]] = [
         # Well above a round trip across a continent, so that repetitions mean loss.
         "send a message again if its acknowledgement takes longer than this",
         unit="ms",
+        change_if="a round trip takes longer than a quarter of a second, or loss must show sooner",
     ),
     Option(
         "acknowledge_after",
@@ -135,6 +138,7 @@ OPTIONS: Final[list[Option]] = [
         # Many messages share one acknowledgement, and it still comes long before a repetition.
         "collect acknowledgements for this long",
         unit="ms",
+        change_if="a message must be known to be everywhere sooner, for more small packets",
     ),
     Option(
         "window",
@@ -142,6 +146,7 @@ OPTIONS: Final[list[Option]] = [
         # Bounds what is under way to a neighbour that is slow or catching up.
         "messages under way to one neighbour before further ones wait for acknowledgements",
         least=1,
+        change_if="the way is long and fast, or a slow neighbour takes too much memory",
     ),
 ]
 

@@ -21,9 +21,16 @@ OPTIONS: Final[list[Option]] = [
         # By measurement: safe paths leave up to two thirds of the survivors of a mass crash deaf.
         "how new links become safe: by comparing what was delivered, or over a path of safe links",
         choices=["vector", "safe_path"],
+        change_if="you want the paper's way, without a count per origin",
     ),
     # Far more than are ever in flight: a hundred broadcasts a second for a minute and a half.
-    Option("most_kept", 10_000, "kept for one silent link before another is asked for", least=0),
+    Option(
+        "most_kept",
+        10_000,
+        "kept for one silent link before another is asked for",
+        least=0,
+        change_if="a link's memory grows too large, or a slow peer is dropped too soon",
+    ),
     *vector_setup.OPTIONS,
     *safe_path_setup.OPTIONS,
 ]
@@ -40,5 +47,4 @@ def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
             setup.number("give_up_after"),
         )
     else:
-        together = setup.text("directions") == "together"
-        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"), together)
+        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"))

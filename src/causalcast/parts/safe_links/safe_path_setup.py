@@ -13,10 +13,6 @@ What X delivered before beta, Y has or will have from others before pi. The buff
 delivered between beta and rho. What Y delivered since pi and is not in the buffer, X has still to
 deliver, and will send: that is what X owes. Every stale message dies on its attempt's number.
 
-With `directions = "together"` one exchange makes both directions safe, which the smaller id begins:
-beta is the alpha of the way back, pi its beta, rho its pi, and the buffer on the new link its rho.
-The target sends its own buffer when it has taken in that of the origin.
-
 Between two nodes that had delivered nothing when the link came up, the buffer alone does: that is
 how founders begin. A newcomer asks one neighbour to adopt it; that link is safe at once, because
 the newcomer is born after all that neighbour had delivered.
@@ -173,12 +169,7 @@ OPTIONS: Final[list[Option]] = [
         # Some ten round trips of a slow network; each further attempt takes twice as long.
         "safe_path: give up an attempt that makes no progress for so long",
         unit="ms",
-    ),
-    Option(
-        "directions",
-        "apart",
-        "safe_path: an exchange for each direction of a link, or one for both",
-        choices=["apart", "together"],
+        change_if="a path of safe links takes longer than ten slow round trips",
     ),
 ]
 
@@ -244,9 +235,8 @@ class PassedFloods:
 class SafePathSetup(LinkSetup):
     """The exchanges of all links, and which discoveries passed through here."""
 
-    def __init__(self, owner: SafeLinkMulticast, patience: int, together: bool) -> None:
+    def __init__(self, owner: SafeLinkMulticast, patience: int) -> None:
         self.owner = owner
-        self._together = together
         self.exchanges: dict[LinkId, Exchange] = {}
         self.has_history = False
         self.adopter = ANY_LINK  # whom we asked to adopt us
@@ -368,10 +358,6 @@ class SafePathSetup(LinkSetup):
 
     def _attempt(self, exchange: Exchange, out: Outbox) -> None:
         link = exchange.link
-        if self._together:
-            if self.owner.me > link.peer:
-                return  # the other end begins
-            self._forget_their_direction(exchange)
         exchange.tries += 1
         exchange.buffer = None
         exchange.path = []
@@ -386,12 +372,6 @@ class SafePathSetup(LinkSetup):
         self._wait(exchange, out)
         me = self.owner.me
         self._pass_on(Discover(me, link.peer, link.name, exchange.attempt, []), None, out)
-
-    def _forget_their_direction(self, exchange: Exchange) -> None:
-        """What an earlier attempt had begun to note for it is void."""
-        if not exchange.link.safe_in:
-            exchange.their_state = IDLE
-            exchange.before_pi = exchange.since_pi = None
 
     def _try_again(self, exchange: Exchange, out: Outbox) -> None:
         """Something changed: a link that was given up may have a path now.
@@ -520,9 +500,6 @@ class SafePathSetup(LinkSetup):
             exchange.their_state = NOTING
             exchange.before_pi = {}
             exchange.since_pi = None
-            if self._together:
-                exchange.state = IDLE
-                exchange.buffer = None
             self._answer(exchange, BETA, control, out)
         elif (
             control.kind == PI
@@ -531,27 +508,16 @@ class SafePathSetup(LinkSetup):
         ):
             exchange.their_state = WAITING
             exchange.since_pi = {}
-            if self._together:
-                exchange.attempt = control.attempt
-                exchange.state = BUFFERING
-                exchange.buffer = []
             self._answer(exchange, RHO, control, out)
 
     def _at_origin(self, exchange: Exchange, control: Control, out: Outbox) -> None:
         if control.kind == BETA and exchange.state == GREETED:
             exchange.state = BUFFERING
             exchange.buffer = []
-            if self._together:
-                exchange.their_attempt = exchange.attempt
-                exchange.their_state = NOTING
-                exchange.before_pi = {}
             self._wait(exchange, out)
             self._speak(exchange, PI, out)
         elif control.kind == RHO and exchange.state == BUFFERING:
             out.cancel_timer(DISCOVER, exchange.link.name)
-            if self._together:
-                exchange.their_state = WAITING
-                exchange.since_pi = {}
             self._send_buffer(exchange, out)
 
     def _send_buffer(self, exchange: Exchange, out: Outbox) -> None:
@@ -587,8 +553,6 @@ class SafePathSetup(LinkSetup):
             self.owner.peer_has(link, publication.id, out)
             if publication.id not in before and publication.id not in since:
                 self.owner.accept(publication, entry.hops, link, out)
-        if self._together and exchange.state == BUFFERING and not link.safe_out:
-            self._send_buffer(exchange, out)
 
     def size(self) -> int:
         buffered = 0

@@ -103,12 +103,19 @@ class CatchUp(Message):
 MESSAGES: Final[list[type[Message]]] = [Counts, TooFarBehind, NeedBase, Base, CatchUp]
 OPTIONS: Final[list[Option]] = [
     # A minute of ten publications a second, and some.
-    Option("log", 1000, "vector: deliveries kept for those who come back", least=0),
+    Option(
+        "log",
+        1000,
+        "vector: deliveries kept for those who come back",
+        least=0,
+        change_if="nodes are away while more messages than these are sent",
+    ),
     Option(
         "log_bytes",
         64 << 20,  # a quarter of what other protocols keep for those who are away, by default
         "vector: bytes of bodies in these; if there are more, the oldest are forgotten",
         least=0,
+        change_if="bodies are large and the log does not reach back, or takes too much memory",
     ),
     Option(
         "give_up_after",
@@ -116,6 +123,7 @@ OPTIONS: Final[list[Option]] = [
         9 * SECOND,
         "vector: how long a link stays that the log does not reach, before another is asked for",
         unit="ms",
+        change_if="others need longer to bring what a link's log lacks",
     ),
 ]
 

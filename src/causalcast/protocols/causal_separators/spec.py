@@ -173,24 +173,33 @@ SPEC = ProtocolSpec(
             PAIRS,
             "how zones are joined: linked servers, or one node of each zone in a zone of servers",
             choices=[PAIRS, DAISY],
+            change_if="zones are far apart, and one node of each reaches those of all others",
         ),
-        Option("zones", "", "the nodes of each zone, such as '0-3; 4-7'; by themselves if empty"),
+        Option(
+            "zones",
+            "",
+            "the nodes of each zone, such as '0-3; 4-7'; by themselves if empty",
+            change_if="you know who is near whom",
+        ),
         Option(
             "zone_size",
             4,
             # Small zones, as the survey advises (section 3.4): clocks and packets stay small.
             "how many nodes a zone has at most, where zones are not given",
             least=1,
+            change_if="zones are made by themselves and should be larger or smaller",
         ),
         Option(
             "joints",
             "",
             "which zones are joined, such as '0-1 1-2'; if empty, all given ones that are linked",
+            change_if="not all zones that could be joined should be",
         ),
         Option(
             "apart",
             "",
             "zones that are in the plan and joined later, such as '2 3'",
+            change_if="a zone of the plan comes later",
         ),
         Option(
             "servers",
@@ -198,13 +207,20 @@ SPEC = ProtocolSpec(
             # The least that lets one take the place of another.
             "how many servers of a zone stand side by side at each joint, at most",
             least=1,
+            change_if="more than one server of a joint may be away at once",
         ),
         Option(
             "inside",
             "vector_clock_broadcast",
             "the protocols of the zones, in turn, such as 'psync, first_generation window=50'",
+            change_if="a zone has few or many publishers: the survey says which protocol fits",
         ),
-        Option("between", "compaction_multicast", "the protocol of the servers' zone of a daisy"),
+        Option(
+            "between",
+            "compaction_multicast",
+            "the protocol of the servers' zone of a daisy",
+            change_if="the zone of servers has few or many publishers",
+        ),
         *reliable_links.OPTIONS,
     ],
     needs=Needs(overlay="static", detector=True),

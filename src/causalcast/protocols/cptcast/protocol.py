@@ -14,7 +14,6 @@ payloads travel along a tree and the order of tokens stays what causality needs.
 `order` says who keeps it where a payload is held back:
 
     queue      the sender: one announcement at a time, everything else waits behind it (the thesis)
-    pipeline   the sender: all are announced at once, a graft asks for everything up to it
     receiver   the receiver: tokens are never kept back; what came early waits at the receiver. A
                message may be delivered as soon as it heads the stream of some link, wherever its
                payload came from
@@ -77,14 +76,13 @@ def nothing_waits(multicast: Multicast) -> bool:
 
 
 def queues_are_sound(multicast: Multicast) -> bool:
-    """A control message never heads a queue; in order `queue` only the head is announced."""
+    """A control message never heads a queue, and only the head is announced."""
     assert isinstance(multicast, CptCast)
     for link in multicast.links.values():
         assert isinstance(link, TreeLink)
         if link.queue and (link.queue[0].delivery is None or not link.queue[0].told):
             return False
-        told = [waiting for waiting in link.queue[1:] if waiting.delivery and waiting.told]
-        if told and multicast.settings.order == "queue":
+        if any(waiting.delivery and waiting.told for waiting in link.queue[1:]):
             return False
     return True
 
@@ -131,25 +129,50 @@ SPEC = ProtocolSpec(
             "order",
             "receiver",
             "who keeps the order where a payload is held back",
-            choices=["queue", "pipeline", "receiver"],
+            choices=["queue", "receiver"],
+            change_if="you compare with the thesis, whose order is `queue`",
         ),
         # Measured with one sender, ten and many, on overlays at rest and changing.
         Option(
             "tree",
             BEST,
-            "one tree for all origins, one for each, one for each from its second message on, or "
-            "one that the beacons of a root shape; best: root where receivers keep the order, "
-            "else shared",
+            "one tree for all origins, one for each, or one that the beacons of a root shape; "
+            "best: root where receivers keep the order, else shared",
             choices=[BEST, *TREES, ROOT],
+            change_if="the same few nodes publish (source is faster), or one alone (shared is)",
         ),
         # Often enough to follow a changing overlay; a beacon is 5 small messages per node.
-        Option("beacon_every", 1000 * MILLISECOND, "tree root: how often it is shaped", unit="ms"),
-        Option("most_origins", 1024, "trees remembered per link", least=1),
+        Option(
+            "beacon_every",
+            1000 * MILLISECOND,
+            "tree root: how often it is shaped",
+            unit="ms",
+            change_if="the overlay changes faster than the tree follows",
+        ),
+        Option(
+            "most_origins",
+            1024,
+            "trees remembered per link",
+            least=1,
+            change_if="more nodes publish than that with tree = 'source'",
+        ),
         # Must exceed the depth of the tree, or a settled tree is torn up again: 400 ms for ten
         # thousand nodes and hops of 5 to 50 ms.
-        Option("graft_after", 400 * MILLISECOND, "wait for an announced message", unit="ms"),
+        Option(
+            "graft_after",
+            400 * MILLISECOND,
+            "wait for an announced message",
+            unit="ms",
+            change_if="links are faster or slower than 5 to 50 ms a hop",
+        ),
         # At least a round trip of one link.
-        Option("graft_again", 150 * MILLISECOND, "then ask the next announcer", unit="ms"),
+        Option(
+            "graft_again",
+            150 * MILLISECOND,
+            "then ask the next announcer",
+            unit="ms",
+            change_if="a round trip of one link takes longer",
+        ),
         *link_setups.OPTIONS,
     ],
     needs=Needs(links="fifo"),

@@ -1,24 +1,19 @@
 """CPTCast as the thesis has it: the sender keeps the order where a payload is held back.
 
-Algorithms 11 to 15. `order = "pipeline"` announces all that waits at once, which is not in the
-thesis.
+Algorithms 11 to 15.
 """
 
 from mypy_extensions import mypyc_attr
 
-from causalcast.core import Message, MessageId, NodeId, Outbox, Publication
+from causalcast.core import Message, MessageId, Outbox, Publication
 from causalcast.parts.safe_links.links import Delivery, Link, send_in_order
-from causalcast.protocols.cptcast.announcements import CptCast, Settings, TreeLink, Waiting
+from causalcast.protocols.cptcast.announcements import CptCast, TreeLink, Waiting
 from causalcast.protocols.cptcast.messages import Gossip, Graft, Grafted, Have, IHave, Prune, Skip
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SenderOrder(CptCast):
     """A payload that is kept back keeps back everything behind it on its link."""
-
-    def __init__(self, me: NodeId, newcomer: bool, settings: Settings) -> None:
-        super().__init__(me, newcomer, settings)
-        self.announces_all = settings.order == "pipeline"
 
     # Sending
 
@@ -47,7 +42,7 @@ class SenderOrder(CptCast):
         if not link.queue and link.modes.is_eager(message):
             send_in_order(link, Gossip(delivery.publication, delivery.hops), out)
             return
-        told = not link.queue or self.announces_all
+        told = not link.queue
         link.queue.append(Waiting(delivery, None, told))
         if told:
             send_in_order(link, IHave(message, delivery.hops), out)
@@ -154,20 +149,14 @@ class SenderOrder(CptCast):
             self.note_announcement(link, message, i_have.hops, out)
 
     def graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        for earlier in list(link.announced):  # the peer will send all of them
-            self.mark_grafted(link, earlier)
-            if earlier == message:
-                break
+        self.mark_grafted(link, message)
         self._make_eager(link, message, out)
         out.note("cptcast.grafted", message)
         out.send(link.peer, Graft(message), link.name)
 
     def _on_graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
         link.modes.make_eager(message)
-        place = self._place(link, message)
-        if place < 0:
-            return
-        for waiting in link.queue[: place + 1]:
-            self._send_waiting(link, waiting, out)
-        del link.queue[: place + 1]
+        if self._place(link, message) != 0:
+            return  # only what heads the queue was announced
+        self._send_waiting(link, link.queue.pop(0), out)
         self._pump(link, out)

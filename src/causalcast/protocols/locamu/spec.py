@@ -53,12 +53,19 @@ SPEC = ProtocolSpec(
     messages=[*messages.MESSAGES, *gap_consultation.MESSAGES],
     guarantees=CAUSAL_WHEN_ALL_ARE_BACK,
     options=[
-        Option("f", 1, "how many of any 2f+1 nodes in a row may be down at once", least=1),
+        Option(
+            "f",
+            1,
+            "how many of any 2f+1 nodes in a row may be down at once",
+            least=1,
+            change_if="more than one of any three nodes in a row may be down at once",
+        ),
         Option(
             "headers",
             "compressed",
             "say on each link only what changed, or say everything in each header",
             choices=["compressed", "dense"],
+            change_if="you measure what headers cost, or look at them in a trace",
         ),
         Option(
             "repeat_after",
@@ -66,6 +73,7 @@ SPEC = ProtocolSpec(
             # Well above a round trip across a continent, so that repetitions mean loss.
             "send a message again if its acknowledgement takes longer than this",
             unit="ms",
+            change_if="a round trip takes longer than a quarter of a second",
         ),
         Option(
             "window",
@@ -73,6 +81,7 @@ SPEC = ProtocolSpec(
             # Bounds what is under way to a node that is slow or catching up.
             "messages under way to one node before further ones wait for acknowledgements",
             least=1,
+            change_if="the way is long and fast, or a slow node takes too much memory",
         ),
         Option(
             "acknowledge_after",
@@ -80,6 +89,7 @@ SPEC = ProtocolSpec(
             # Many messages share one acknowledgement, and it still comes long before a repetition.
             "collect acknowledgements for this long",
             unit="ms",
+            change_if="copies must be forgotten sooner, for more small packets",
         ),
     ],
     needs=Needs(overlay="tree", detector=True),

@@ -30,7 +30,7 @@ class Neighbourhood:
         self._near: dict[Pair, dict[Pair, None]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
+        """For searches that compare states: a cache is no part of the state."""
         return {**self.__dict__, "_ways": {}, "_near": {}}
 
     def nodes(self) -> list[NodeId]:

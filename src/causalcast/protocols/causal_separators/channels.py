@@ -78,7 +78,7 @@ class Channels:
             out.start_timer(SETTLE, self._settle_after)
 
     def doubt_whom_no_link_leads_to(self, out: Outbox) -> None:
-        """They had time to link."""
+        """Doubt the servers that have no link to this one yet."""
         for peer in self.links.peers:
             if peer not in self._linked:
                 self._doubt(peer, True, out)
@@ -91,7 +91,7 @@ class Channels:
     # What is sent
 
     def send(self, crossing: ZoneCrossing, at_least: int, out: Outbox) -> None:
-        """Bring across what is to be, of units from this place on."""
+        """Send all that is due at a joint, of units from this place on."""
         crossing.outgoing.drop_carried(self._seen)
         while True:
             sending = crossing.next_sending(at_least)
@@ -119,7 +119,7 @@ class Channels:
                 )
 
     def crossing_with(self, peer: NodeId, content: Message) -> ZoneCrossing | None:
-        """The joint that something from this server belongs to; none for what makes no sense."""
+        """The joint that content from this server belongs to; None if it makes no sense."""
         if isinstance(content, Crossing):
             try:
                 unpacked(content.unit)

@@ -18,7 +18,7 @@ class Incoming:
         self.waiting: dict[tuple[NodeId, NodeId], dict[int, Crossing]] = {}  # sender and lead
 
     def arrive(self, sender: NodeId, crossing: Crossing) -> None:
-        """Something came across."""
+        """A unit came across; it waits until `next_ready` hands it out."""
         self.waiting.setdefault((sender, crossing.lead), {})[crossing.place] = crossing
 
     def next_ready(self, seen: VectorClock) -> Crossing | None:
@@ -41,7 +41,7 @@ class Incoming:
         self.arrived[unit.origin] = unit.number
 
     def news(self, seen: VectorClock) -> VectorClock:
-        """What was delivered here and not told; from here on it is told."""
+        """What was delivered here and not told yet; it counts as told from now on."""
         news = {node: count for node, count in seen.items() if self.told.get(node) != count}
         self.told.update(news)
         return news

@@ -33,7 +33,7 @@ class JointEnds:
         self.doubted: dict[NodeId, None] = {}  # servers believed to be down
 
     def lead(self) -> NodeId:
-        """Whose order units cross in, as this server sees it."""
+        """The server in whose order units cross, as this server sees it."""
         return next((peer for peer in self.servers if peer not in self.doubted), self.me)
 
     def doubt(self, node: NodeId, doubted: bool) -> bool:
@@ -140,7 +140,7 @@ class Outgoing:
         return self._due_to_carry()
 
     def _due(self, place: int, kept: Kept, epoch: int, arrived: VectorClock) -> Sending | None:
-        """What brings a unit across, unless it is on its way or there already."""
+        """What to send so that a unit crosses; None if it is there, or on its way."""
         for partner, carrier in kept.sent.items():
             if partner not in self.ends.doubted and carrier not in self.ends.doubted:
                 return None
@@ -219,7 +219,7 @@ class Outgoing:
     # What the other side has
 
     def mark_sent(self, to: NodeId, content: Message) -> None:
-        """It will arrive there: the link repeats it."""
+        """Remember that something was sent; the link repeats it until it arrives."""
         if isinstance(content, Carry):
             self._mark(content.place, content.to, to)
         elif isinstance(content, Crossing) and content.lead == self.ends.me:
@@ -230,7 +230,7 @@ class Outgoing:
             self.to_carry[content.lead] = rest
 
     def on_arrivals(self, sender: NodeId, arrivals: Arrivals) -> None:
-        """A server at the other side has these."""
+        """A server at the other side says what it has."""
         # Not in the papers: what is kept in case that a server crashes, and for how long.
         self.has[sender].update(arrivals.counts)
         for place in list(self.kept):
@@ -248,7 +248,7 @@ class Outgoing:
             self._forget_if_there(place)
 
     def _forget_if_there(self, place: int) -> None:
-        """Keep no longer what every server there has, or is brought by this one."""
+        """Forget a unit that every server at the other side has, or is brought by this one."""
         kept = self.kept[place]
         if all(
             kept.sent.get(partner) == self.ends.me or self._is_there(partner, kept.unit)

@@ -373,5 +373,5 @@ class CausalSeparators(Multicast):
 
 
 def _body_bytes(content: Message) -> int:
-    """Of what servers send one another."""
+    """How long the body is of what servers send one another."""
     return len(content.unit) if isinstance(content, Crossing) else 0

@@ -62,7 +62,7 @@ class ZoneCrossing:
         self._start_anew(OPEN if is_open else CLOSED)
 
     def _start_anew(self, phase: int) -> None:
-        """Forget what was."""
+        """Forget all of the last opening."""
         self.phase = phase
         self.sealed = False  # all on this side are done: nothing more of them has to cross
         self.dropped = False  # to be closed at once
@@ -84,7 +84,7 @@ class ZoneCrossing:
         self.phase = OPEN
 
     def close(self) -> Turned:
-        """Forget all."""
+        """Close the joint here, and forget what was kept."""
         self._start_anew(CLOSED)
         return Turned(self.there, self.epoch, self.phase)
 
@@ -174,7 +174,7 @@ class ZoneCrossing:
         return records
 
     def restore(self, record: Message) -> None:
-        """Take in a record of a snapshot."""
+        """Rebuild what a record of a snapshot says."""
         if isinstance(record, Turned):
             self.epoch = record.epoch
             self._start_anew(record.phase)

@@ -41,7 +41,8 @@ ToTell = tuple[News, bool]
 
 @final
 class ZoneJoining:
-    """What a node does about joints. What it has to tell comes back: that travels as units do."""
+    """What a node does about joints. News to tell are returned: the protocol lets them travel as
+    units."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class ZoneJoining:
     def refuse_if_dropped(
         self, crossing: ZoneCrossing, sender: NodeId, turn: Opening, out: Outbox
     ) -> None:
-        """Somebody opens what was dropped here before it was opened: say so."""
+        """A server opens a joint that was dropped here before: tell it that it is closed."""
         known = self.knowledge.joints[crossing.number]
         is_over = (turn.epoch, SHUT) <= (known.epoch, known.level)
         if is_over and crossing.epoch != turn.epoch:  # else it was told when it was dropped

@@ -95,7 +95,7 @@ class JointKnowledge:
         self.done: dict[NodeId, None] = {}
 
     def rise(self, epoch: int, level: int) -> bool:
-        """Take in that it has come so far; whether that is news."""
+        """Raise what is known of the joint; returns whether that is news."""
         if (epoch, level) <= (self.epoch, self.level):
             return False
         if epoch > self.epoch:
@@ -260,7 +260,7 @@ class ZoneKnowledge:
         return records
 
     def restore(self, record: Message) -> None:
-        """Take in a record of a snapshot."""
+        """Rebuild what a record of a snapshot says."""
         if isinstance(record, KnownGroups):
             self.group_zones = {g: dict.fromkeys(zones) for g, zones in record.zones.items()}
             self.spread = dict.fromkeys(record.spread)

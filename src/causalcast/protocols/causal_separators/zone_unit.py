@@ -18,7 +18,8 @@ NEWS: Final = 2  # of zones, in the body: `zone_news`
 
 @final
 class Unit:
-    """One of them. `via` is the zone it came from into this one; `NOWHERE` if it began here."""
+    """What travels. `via` is the zone from which it came into this one; `NOWHERE` if it began
+    here."""
 
     def __init__(
         self,

@@ -34,30 +34,32 @@ class Acknowledgements:
         self._acknowledged_to: dict[NodeId, int] = {}  # by others: all up to this number
 
     def acknowledge(self, record: Record, out: Outbox) -> None:
-        """Tell everybody who numbered it for this node, not only who sent it."""
+        """Acknowledge a message to everybody who numbered it for this node, not only to who sent
+        it."""
         numbers = self._to_confirm(record)
         self._mark_if_complete(record, numbers)
         for issuer, number in numbers.items():
             self.acknowledge_to(issuer, number, out)
 
     def acknowledge_to(self, issuer: NodeId, number: int, out: Outbox) -> None:
-        """Tell an issuer that the message that it numbered so is here."""
+        """Acknowledge one number to the node that gave it."""
         self._arrived.setdefault(issuer, {})[number] = None
         self.schedule(issuer, out)
 
     def say_held(self, source: NodeId, number: int, out: Outbox) -> None:
-        """Tell who sent a copy that it waits here, if it does so for longer than a moment."""
+        """Tell the sender of a copy that it waits here, if it still does when acknowledgements
+        leave."""
         self._held.setdefault(source, {})[number] = None
         self.schedule(source, out)
 
     def schedule(self, node: NodeId, out: Outbox) -> None:
-        """Collect what there is to tell a node for a while."""
+        """Let acknowledgements for a node leave soon, together."""
         if node not in self._scheduled:
             self._scheduled[node] = None
             out.start_timer(FLUSH_ACKS, self._acknowledge_after, node)
 
     def flush(self, node: NodeId, out: Outbox) -> None:
-        """Tell a node what was collected for it."""
+        """Send a node the acknowledgements that were collected for it."""
         del self._scheduled[node]
         due = self._arrived.pop(node, {})
         held = [n for n in self._held.pop(node, {}) if self._holdback.has(node, n)]
@@ -83,7 +85,7 @@ class Acknowledgements:
         return Ack(complete_to, complete, partial, held)
 
     def watch_complete(self, record: Record) -> bool:
-        """Look again whether all numbers of a message are known."""
+        """Check again whether all numbers of a message are known, and return that."""
         return self._mark_if_complete(record, self._to_confirm(record))
 
     def _mark_if_complete(self, record: Record, numbers: dict[NodeId, int]) -> bool:
@@ -103,7 +105,7 @@ class Acknowledgements:
         return {node: n for node, n in numbers.items() if node in self._peers.reachable}
 
     def newly_complete(self, sender: NodeId, ack: Ack) -> list[int]:
-        """The numbers that are complete at the sender and were not known to be."""
+        """The numbers that an acknowledgement is the first to call complete."""
         before = self._acknowledged_to.get(sender, 0)
         to = min(ack.complete_to, self._past.numbers.get((self._me, sender), 0))
         self._acknowledged_to[sender] = max(before, to)

@@ -49,7 +49,8 @@ class Arrivals:
         )
 
     def take_numbers(self, numbers: Numbers) -> dict[NodeId, int]:
-        """The message with these numbers is here; those that are new for this node come back."""
+        """Count the message with these numbers as arrived; returns the numbers for this node that
+        are new."""
         # Alg. 1, l. 16-17: R is a set for each issuer, of numbers for this node alone.
         arrived: dict[NodeId, int] = {}
         for issuer, vector in numbers.items():
@@ -60,12 +61,12 @@ class Arrivals:
         return arrived
 
     def wake_duplicates(self, numbers: Numbers) -> None:
-        """Copies that carry one of these numbers are of a message that is here now."""
+        """Look again at copies with one of these numbers: their message is here now."""
         for issuer, vector in numbers.items():
             for node, number in vector.items():
                 self._woken += self._holdback.carrying((issuer, node, number))
 
     def take_woken(self) -> list[Pair]:
-        """The held copies that may wait no longer."""
+        """The held copies to look at again; they are handed out once."""
         woken, self._woken = self._woken, []
         return woken

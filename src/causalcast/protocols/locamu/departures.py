@@ -29,7 +29,7 @@ class Departures:
         self.expelled_by = NOBODY  # who told this node that it was declared gone
 
     def declare(self, peer: NodeId) -> None:
-        """It never comes back."""
+        """Remember that a node never comes back."""
         self.gone[peer] = None
         self.heard[peer] = {}
 
@@ -49,7 +49,7 @@ class Departures:
         return any(pair in pairs for pairs in self.held.values())
 
     def to_tell(self, peer: NodeId) -> list[NodeId]:
-        """Those within reach that know a node that is gone."""
+        """Those within reach in whose neighbourhood the node that is gone was."""
         return [
             node
             for node in self.around.within(self.reach)

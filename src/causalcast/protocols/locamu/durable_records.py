@@ -44,7 +44,7 @@ class DurableRecords:
         out.persist(self._kept(record, record.numbers, self._past.take_raised()))
 
     def note(self, arrived: dict[NodeId, int], out: Outbox) -> None:
-        """Numbers arrived of a message that is not kept here."""
+        """Numbers of a message arrived that is not kept here, if there are any."""
         if arrived:
             out.persist(Noted(arrived, {}))
 
@@ -72,7 +72,7 @@ class DurableRecords:
     # After a crash
 
     def restore(self, entry: Message, now: int) -> None:
-        """Take in one record."""
+        """Rebuild what one record says."""
         if isinstance(entry, Kept):
             self._restore_kept(entry, now)
         elif isinstance(entry, Noted):
@@ -157,7 +157,7 @@ class DurableRecords:
         ]
 
     def _snapshot_of_log(self) -> list[Message]:
-        """Each message with what the past had become by then; then whom else it is handed on to."""
+        """Each message with the past as it was then; after them, whom messages are handed on to."""
         kept: list[Message] = []
         handed_on: list[Message] = []
         before: dict[Pair, int] = {}

@@ -12,7 +12,7 @@ from causalcast.protocols.locamu.node_state import NodeState
 
 
 class Explanations:
-    """Looks at what is held and kept; changes nothing of it."""
+    """Describes what is held and kept."""
 
     def __init__(self, state: NodeState, forwarding: Forwarding) -> None:
         self._peers = state.peers
@@ -107,7 +107,7 @@ class Explanations:
         return f"the message that node {issuer} numbered {number} for this node"
 
     def _id_of(self, missing: Pair) -> MessageId:
-        """The message an issuer numbered so for this node, if a held copy of it shows its id."""
+        """The id of the message with this number for this node, if a held copy shows it."""
         for key in self._holdback.carrying((missing[0], self._peers.me, missing[1])):
             held = self._holdback.copies[key].message
             if isinstance(held, Copy):

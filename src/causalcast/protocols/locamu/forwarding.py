@@ -37,7 +37,7 @@ class Forwarding:
     # Sending on
 
     def forward(self, record: Record, out: Outbox) -> None:
-        """Offer a message to all its targets that are sent to now."""
+        """Offer a message to those of its targets that are the first live node on their way."""
         # Alg. 1, l. 1-5: (RE)TRANSMIT.
         for node in self._peers.active:
             if node in record.targets:
@@ -115,7 +115,8 @@ class Forwarding:
             self._under_way.setdefault(node, {})[record] = None
 
     def send_what_is_asked_for(self, node: NodeId, numbers: list[int], out: Outbox) -> None:
-        """Send messages by the numbers they have for a node, even if others should bring them."""
+        """Send the messages with these numbers to a node that asks, even if others should bring
+        them."""
         for number in numbers:
             record = self._log.at((self._me, node, number))
             if record is not None and node in self._peers.links:
@@ -142,7 +143,7 @@ class Forwarding:
             self._under_way[node].pop(record, None)
 
     def send_waiting(self, node: NodeId, out: Outbox) -> None:
-        """Acknowledgements made room: go on where it was too small."""
+        """Acknowledgements made room in the window: send what it was too small for."""
         behind = self._behind.get(node)
         if behind is None or node not in self._peers.active:
             return

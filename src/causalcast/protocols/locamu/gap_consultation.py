@@ -165,13 +165,13 @@ class GapConsultation:
         return beside
 
     def drop(self, inquiry: Inquiry) -> None:
-        """The copy is gone: no answer about it is awaited."""
+        """Forget the questions about a copy that waits no longer."""
         for question in inquiry.questions.values():
             self.asked.pop(question, None)
         inquiry.questions = {}
 
     def on_answer(self, sender: NodeId, answer: Answer) -> Inquiry | None:
-        """Take an answer; the inquiry it belongs to comes back, if somebody waits for it."""
+        """Take an answer; returns the inquiry it belongs to, if somebody waits for it."""
         # Not in the paper: it overlooks that numbers do not tell enough where f is 2 or more.
         asked = self.asked.get(answer.question)
         if asked is None or asked.node != sender:

@@ -125,7 +125,8 @@ class GivingUp:
                 self.tell(peer, node, out)
 
     def _news_for(self, node: NodeId, peer: NodeId, answers: bool) -> Gone:
-        """Name what is still on its way to a node of what one that is gone published."""
+        """What to tell a node about one that is gone: which messages are still on their way to
+        it."""
         # Who stands between may still get something, and pass it on.
         between = self._me in self._around.between(peer, node)
         ready = not between or (
@@ -162,6 +163,7 @@ class GivingUp:
         return found
 
     def _skipped(self, record: Record) -> Numbers:
-        """Who was jumped over and never got it gave it no numbers; all after it must know that."""
+        """The nodes that a message jumped over for good: they gave it no numbers, and those after
+        them must know that."""
         way = self._around.between(record.origin, self._me)
         return {node: {} for node in way if node not in record.numbers}

@@ -7,7 +7,8 @@ from causalcast.protocols.locamu.peers import Peers
 
 
 class Headers:
-    """What was said on each link, at both ends; `compresses`: say only what changed."""
+    """The state of each link's headers, in both directions; `compresses`: write only what
+    changed."""
 
     def __init__(self, peers: Peers, window: int, compresses: bool) -> None:
         self._peers = peers
@@ -18,11 +19,12 @@ class Headers:
         self._readers: dict[NodeId, HeaderReader] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
+        """For searches that compare states: a cache is no part of the state."""
         return {**self.__dict__, "_plans": {}}
 
     def write(self, node: NodeId, header: Header, again: bool) -> bytes:
-        """The next header to a node; a copy that is sent `again` needs none of those before it."""
+        """The next header to a node; that of a copy sent `again` does not build on those before
+        it."""
         writer = self._writers.get(node)
         if writer is None:
             writer = HeaderWriter(self.plan(self._peers.me, node))
@@ -52,7 +54,7 @@ class Headers:
         self._readers.pop(peer, None)
 
     def plan(self, source: NodeId, target: NodeId) -> LinkPlan:
-        """What can stand in headers on this way."""
+        """What can stand in headers from one node to another."""
         plan = self._plans.get((source, target))
         if plan is None:
             peers = self._peers

@@ -28,7 +28,7 @@ class Holdback:
             self._by_stamp.setdefault(stamp, {})[key] = None
 
     def take(self, key: Pair) -> Arrived | None:
-        """Let a copy wait no longer; None if there is none."""
+        """Take a copy out; None if there is none."""
         copy = self.copies.pop(key, None)
         if copy is None:
             return None
@@ -43,7 +43,7 @@ class Holdback:
         return copy
 
     def has(self, source: NodeId, number: int) -> bool:
-        """Whether the copy that a node numbered so waits here."""
+        """Whether the copy from a node with this number waits here."""
         return (source, NodeId(number)) in self.copies
 
     def waiting_for(self, issuer: NodeId, number: int) -> list[Pair]:

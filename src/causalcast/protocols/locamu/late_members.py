@@ -26,7 +26,7 @@ class LateMembers:
         self.gone: dict[NodeId, None] = {}  # nodes that never come back; not kept up here
 
     def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
+        """For searches that compare states: a cache is no part of the state."""
         return {**self.__dict__, "_founded_by": {}}
 
     def led_to(self, group: GroupId, epoch: int, within_reach: dict[NodeId, None]) -> list[NodeId]:
@@ -64,7 +64,7 @@ class LateMembers:
         ]
 
     def wish(self, group: GroupId, wanted: bool) -> None:
-        """This node wants to join after all, or no longer, while it waits to be admitted."""
+        """While it waits to be admitted, the node changes its mind about joining."""
         if wanted:
             self.withdrawn.pop(group, None)
         else:

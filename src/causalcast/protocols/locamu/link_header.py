@@ -103,7 +103,7 @@ class LinkPlan:
         self._numbered: dict[NodeId, list[NodeId]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """For searches that compare states: what was asked for before is no state."""
+        """For searches that compare states: a cache is no part of the state."""
         return {**self.__dict__, "_numbered": {}}
 
     def numbered_by(self, issuer: NodeId) -> list[NodeId]:
@@ -143,8 +143,8 @@ class _Memory:
         return needs[place] + (issuer == plan.source)
 
     def remember(self, plan: LinkPlan, needs: list[int], numbers: Numbers) -> None:
-        """A header was said. Of vectors only the sender's own is put into the mirror: the others'
-        run ahead of what the next header depends on."""
+        """A header was written or read. Of vectors only the sender's own is put into the mirror:
+        the others' run ahead of what the next header depends on."""
         for place, need in enumerate(needs):
             if need > self.mirror[place]:
                 self.mirror[place] = need

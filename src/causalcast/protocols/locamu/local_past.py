@@ -74,11 +74,11 @@ class LocalPast:
             self._raised[pair] = number
 
     def has_arrived(self, issuer: NodeId, number: int) -> bool:
-        """Whether the message that `issuer` numbered so for me was processed here."""
+        """Whether the message with this number of `issuer` for me was processed here."""
         return issuer in self.arrived and self.arrived[issuer].has(number)
 
     def arrive(self, issuer: NodeId, number: int) -> bool:
-        """It was processed here; True if that is news."""
+        """Count a number as arrived; True if that is news."""
         return issuer in self.arrived and self.arrived[issuer].add(number)
 
     def first_missing(self, issuer: NodeId, to: int, leaving_out: int) -> int:
@@ -89,7 +89,7 @@ class LocalPast:
     # Records
 
     def take_raised(self) -> Numbers:
-        """The changes since this was asked last, my own counts left out."""
+        """What changed since the last call, without my own counts; for a record."""
         raised = nested(self._raised)
         self._raised = {}
         return raised

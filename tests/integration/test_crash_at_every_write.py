@@ -15,9 +15,9 @@ import pytest
 from loopback_nodes import Neighbourhood, disorder, take, until
 
 from causalcast import Node
+from causalcast.disk import File
 from causalcast.errors import CausalcastError, JournalError
 from causalcast.runtime.links.links import Connection
-from causalcast.runtime.storage import journal
 from causalcast.trace import node_log
 from causalcast.trace.gather import gather
 
@@ -37,14 +37,14 @@ class PowerCut:
         self._synced = 0  # bytes of the journal
         self._lock = threading.Lock()
         write, sync, trace, flush = (
-            journal._write_all,
+            File.write,
             os.fdatasync,
             node_log._write_all,
             Connection.flush,
         )
 
-        def write_journal(fd: int, data: bytes, offset: int) -> None:
-            self._act("journal", fd, lambda: write(fd, data, offset))
+        def write_journal(file: File, offset: int, data: bytes) -> None:
+            self._act("journal", file._fd, lambda: write(file, offset, data))
 
         def sync_journal(fd: int) -> None:
             self._act("sync", fd, lambda: sync(fd))
@@ -62,7 +62,7 @@ class PowerCut:
                 flush(connection)
                 self._end_if_over()
 
-        patch.setattr(journal, "_write_all", write_journal)
+        patch.setattr(File, "write", write_journal)
         patch.setattr(os, "fdatasync", sync_journal)
         patch.setattr(node_log, "_write_all", write_trace)
         patch.setattr(Connection, "flush", write_socket)

@@ -1,4 +1,4 @@
-"""What a node has of the machine it runs on: a clock, entropy, and what carries its links.
+"""What a node has of the machine it runs on: clock, entropy, disk, and what carries its links.
 
 A host asks its machine, and never the operating system, so that another machine can be given to it.
 """
@@ -9,6 +9,7 @@ import time
 
 from mypy_extensions import mypyc_attr
 
+from causalcast.disk import Disk
 from causalcast.runtime import wall_clock
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.udp.carrier import UdpCarrier
@@ -51,6 +52,7 @@ class Machine:
     def __init__(self) -> None:
         self.clock = Clock()
         self.entropy = Entropy()
+        self.disk = Disk()
 
     def carrier(self, config: NodeConfig) -> Carrier:
         """What carries the links of a node."""

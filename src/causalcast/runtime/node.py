@@ -22,6 +22,7 @@ from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.status import status_of
+from causalcast.runtime.machine import Machine
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.metrics import exposition
@@ -244,8 +245,11 @@ class Group:
 class Node:
     """One running node of a cluster; an async context manager."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
+        """`machine`: what the node gets its time, entropy, disk and links from; this one's if not
+        given."""
         self.config = config
+        self._machine = machine
         self._host: Host | None = None
         self._metrics: MetricsServer | None = None
 
@@ -270,7 +274,7 @@ class Node:
         """Recover what an earlier life left, listen, and dial the neighbours."""
         if self._host is not None:
             raise NodeError("this node runs already")
-        host = Host(self.config)
+        host = Host(self.config, self._machine)
         await host.start()
         self._host = host
         if self.config.metrics is not None:

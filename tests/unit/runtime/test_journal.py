@@ -243,7 +243,7 @@ def test_a_failing_disk_is_reported_and_nothing_is_called_durable(tmp_path: Path
         file = JournalFile(tmp_path / "journal")
         journal = Journal(file, asyncio.get_running_loop(), heard.on_durable, heard.errors.append)
         read_only = os.open(tmp_path / "journal", os.O_RDONLY)
-        os.dup2(read_only, file._fd)
+        os.dup2(read_only, file._file._fd)
         journal.append(b"lost")
         journal.commit()
         while not heard.errors:

@@ -5,7 +5,7 @@ import logging
 from causalcast.core.blueprint import Blueprint
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime.lives import ADVICE, MOST_PAST, Life, PastLife
-from causalcast.runtime.machine import Entropy
+from causalcast.runtime.machine import Entropy, Machine
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import Identity, Memory, Started
@@ -19,7 +19,7 @@ class EarlierLife:
     """The journal file as it was found, what stood in it, and the life that begins with it."""
 
     def __init__(
-        self, config: NodeConfig, blueprint: Blueprint, identity: Identity, entropy: Entropy
+        self, config: NodeConfig, blueprint: Blueprint, identity: Identity, machine: Machine
     ) -> None:
         self.identity = identity
         self._config = config
@@ -30,7 +30,7 @@ class EarlierLife:
                 f"{folder.parent}: an earlier life of this node founded the cluster; "
                 "to come back it needs a [cluster] contact"
             )
-        self.storage = JournalFile(folder / "journal")
+        self.storage = JournalFile(folder / "journal", machine.disk)
         try:
             self.memory = self._read()
         except CausalcastError:
@@ -42,7 +42,7 @@ class EarlierLife:
         self.life = Life()  # nobody in particular, if the node keeps nothing
         self.lives: list[PastLife] = []  # this one and those before, the oldest first
         if config.restart() == "resume":
-            self._begin_life(entropy)
+            self._begin_life(machine.entropy)
 
     def _read(self) -> Memory:
         config, blueprint = self._config, self._blueprint

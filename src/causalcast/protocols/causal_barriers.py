@@ -113,7 +113,8 @@ class CausalBarriers(Multicast):
     # Sending
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
-        # Sending a message: it carries all barriers, and becomes the barrier of its destinations.
+        # Sending; its lines are not in the papers at hand. It carries all barriers, and is the
+        # barrier of its destinations from now on.
         group = publication.group
         joined, left = self.lists.joined(group), self.lists.left(group)
         published = Published(publication, list(joined), list(joined.values()), left)
@@ -145,7 +146,8 @@ class CausalBarriers(Multicast):
     # Receiving
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        # Receiving a message: it waits behind the barrier for this node.
+        # Receiving; its lines are not in the papers at hand. It waits behind the barrier for this
+        # node.
         if self.sending.on_message(sender, message, out):
             return
         for taken in self.sending.arrived(sender, message, out):

@@ -87,9 +87,11 @@ class FirstGeneration(Multicast):
         self._early: dict[MessageId, Packet] = {}
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Section 3.1, figure 3: it carries what was delivered since the last one.
         self._accept(Packet([*self.recent, publication]), self.me, out)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Section 3.1, figure 3: take packets in order, and deliver what is new in each.
         if not isinstance(message, Packet):
             self.sending.on_message(sender, message, out)
         elif not message.publications or self._is_forged(message):
@@ -98,24 +100,30 @@ class FirstGeneration(Multicast):
             self._accept(message, sender, out)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper, which stands on a reliable multicast: repeat.
         self.sending.on_timer(name, subject, out)
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper, which stands on a reliable multicast: catch up.
         self.sending.on_neighbour_up(peer, out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper, which stands on a reliable multicast: keep what it lacks.
         self.sending.on_neighbour_down(peer, out)
 
     def on_suspect(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: others bring what a dead origin cannot.
         self.sending.on_suspect(peer, out)
 
     def kept_bytes(self) -> int:
         return self.sending.kept_bytes + self.sending.safe.kept_bytes
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
+        # Not in the paper: it can be asked again.
         self.sending.on_trust(peer, out)
 
     def on_recover(self, records: list[Message], out: Outbox) -> None:
+        # Not in the paper, in which nobody comes back.
         for record in records:
             if isinstance(record, Progress):
                 self.delivered = dict(record.delivered)

@@ -5,8 +5,9 @@ on a link has sent its causes on the same link before, and FIFO does the rest: n
 A further copy is recognised because its sender owed it; once all neighbours have sent theirs, a
 message is forgotten.
 
-Source: the CPTCast thesis, Algorithm 1 (and its figure 3.2 for what goes wrong on an overlay that
-changes: a new link brings a message that nobody owed, so it is delivered a second time).
+Source: P. Dias, "Tree-based Decentralized and Robust Causal Dissemination", MSc thesis, NOVA, 2020,
+Algorithm 1 (and its figure 3.2 for what goes wrong on an overlay that changes: a new link brings a
+message that nobody owed, so it is delivered a second time).
 
 Where we differ from the paper: a copy is old if *its sender* owed it, not if anybody did, which is
 the same here and cheaper; messages are sent on before they are delivered (as printed, an answer
@@ -52,15 +53,19 @@ class NaiveCausal(Multicast):
         self.owed: dict[NodeId, set[object]] = {}
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Not in the paper's Algorithm 1, in which links are there from the beginning.
         self.owed[peer] = set()
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Not in the paper's Algorithm 1, in which links never go.
         self.owed.pop(peer, None)
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Alg. 1, l. 8-10.
         self._accept(Copy(publication), self.me, out)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Alg. 1, l. 11-19.
         assert isinstance(message, Copy)
         owed = self.owed.get(sender)
         if owed is None:

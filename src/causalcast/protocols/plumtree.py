@@ -14,7 +14,7 @@ Where we differ from the paper:
 - Ids are kept as one count per origin and what lies beyond a gap, payloads of the last `keep`
   messages. Not by time: a slow link would then decide whether a node gets everything.
 - `tree = "source"` keeps one tree per origin: the fastest paths from there, once learnt by a flood.
-- The tree is not optimized by the hops that announcements tell (section 3.8 of the paper).
+- The tree is not optimized by the hops that announcements tell (its Algorithm 4).
 """
 
 from typing import Final, final
@@ -134,6 +134,7 @@ class Plumtree(Multicast):
     # Neighbours
 
     def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Alg. 3, NeighborUp: it begins eager; that it is told what is kept is not in the paper.
         modes = PushModes(self.settings.tree, self.settings.most_origins)
         new = Peer(link, modes)
         self.peers[peer] = new
@@ -143,6 +144,7 @@ class Plumtree(Multicast):
             self._announce_soon(out)
 
     def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Alg. 3, NeighborDown: forget it, also as an announcer.
         known = self.peers.get(peer)
         if known is None or known.link != link:
             return
@@ -153,9 +155,11 @@ class Plumtree(Multicast):
     # Messages
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Alg. 1, Broadcast.
         self._take(publication, 0, self.me, out)
 
     def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Alg. 1 and 2, by kind of message; Prune makes a link lazy (Alg. 1).
         peer = self.peers.get(sender)
         if peer is None:
             out.note("plumtree.from_stranger", sender)
@@ -171,6 +175,7 @@ class Plumtree(Multicast):
             self._on_graft(sender, peer, message, out)
 
     def _on_gossip(self, sender: NodeId, peer: Peer, gossip: Gossip, out: Outbox) -> None:
+        # Alg. 1, Receive Gossip: new and eager, or old and pruned.
         message = gossip.publication.id
         if self.seen.has(message):
             out.duplicate(message)
@@ -181,6 +186,7 @@ class Plumtree(Multicast):
             self._take(gossip.publication, gossip.hops, sender, out)
 
     def _on_announced(self, sender: NodeId, message: MessageId, hops: int, out: Outbox) -> None:
+        # Alg. 2, Receive IHave: note who has it, and wait.
         if self.seen.has(message):
             return
         if message not in self.missing:
@@ -189,6 +195,7 @@ class Plumtree(Multicast):
         self.missing[message][sender] = hops
 
     def _on_graft(self, sender: NodeId, peer: Peer, graft: Graft, out: Outbox) -> None:
+        # Alg. 2, Receive Graft: eager again, and the payload.
         peer.modes.make_eager(graft.message)
         kept = self.kept.get(graft.message)
         if graft.wanted and kept is not None:
@@ -199,6 +206,7 @@ class Plumtree(Multicast):
     # Time
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Alg. 2, Timer (graft), and Alg. 1, Dispatch (announcements are collected).
         if name == GRAFT:
             self._graft(MessageId(subject), out)
         else:

@@ -7,7 +7,8 @@ exactly which copies will come over it. Messages carry no clock, and ids are for
 all neighbours have sent their copy.
 
 Source: B. Nédelec, P. Molli, A. Mostéfaoui, "Breaking the Scalability Barrier of Causal Broadcast
-for Large and Dynamic Systems", 2018, as told in the CPTCast thesis (sections 2.3.1, 3.4).
+for Large and Dynamic Systems", 2018, as told by P. Dias, "Tree-based Decentralized and Robust
+Causal Dissemination", MSc thesis, NOVA, 2020 (sections 2.3.1, 3.4).
 
 Where we differ from the paper: the two directions of a link are made safe independently, each link
 is a connection with its own name, and `link_setup` offers a second way, by vectors, which needs no
@@ -83,6 +84,7 @@ class PrcBroadcast(SafeLinkMulticast):
                 send_in_order(link, gossip, out)
 
     def on_token(self, link: Link, message: Message, out: Outbox) -> None:
+        # Alg. 1, l. 11-19 of the thesis, on safe links; `Skip` is not in the paper.
         if isinstance(message, Gossip):
             if not link.safe_in:
                 out.note("prc_broadcast.on_unsafe_link", message.publication.id)

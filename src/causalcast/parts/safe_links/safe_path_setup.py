@@ -17,7 +17,8 @@ Between two nodes that had delivered nothing when the link came up, the buffer a
 how founders begin. A newcomer asks one neighbour to adopt it; that link is safe at once, because
 the newcomer is born after all that neighbour had delivered.
 
-Source: the CPTCast thesis, Algorithms 2 to 10. Where we differ from it:
+Source: P. Dias, "Tree-based Decentralized and Robust Causal Dissemination", MSc thesis, NOVA, 2020,
+Algorithms 2 to 10. Where we differ from it:
 
 - A direction's state is its own, per connection and per attempt; buffers keep their order.
 - The answer to a discovery needs no order, so it travels on the new link and not in a flood of its

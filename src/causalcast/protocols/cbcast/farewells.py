@@ -123,6 +123,7 @@ class Farewells:
 
     def on_farewell(self, sender: NodeId, farewell: Farewell, peers: int) -> bool:
         """Whether it is about a leave that still matters. With those of all `peers` it ends."""
+        # Not in the paper, whose members leave by a flush.
         leave = self._leaves.get(farewell.group)
         if leave is None or leave.number != farewell.number:
             return False

@@ -115,6 +115,7 @@ class CptCast(SafeLinkMulticast):
         return announcers
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Alg. 12, l. 12-17: it ran out, ask the next announcer.
         if name == GRAFT:
             self._ask_next(MessageId(subject), out)
         else:
@@ -183,6 +184,7 @@ class CptCast(SafeLinkMulticast):
         self, link: TreeLink, message: MessageId, count: int, out: Outbox
     ) -> None:
         """The peer announced what is here: see to it that it need not keep it for us."""
+        # Alg. 12, l. 9-11, and Alg. 14, l. 11; `Have` is not in the paper (E8, E15).
         if link.safe_out:
             self.peer_has(link, message, out)
         if not link.safe_out or count <= link.safe_since:
@@ -192,6 +194,7 @@ class CptCast(SafeLinkMulticast):
 
     def on_skip(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
         """The peer has it and will not send it."""
+        # Alg. 13, l. 22-25: evidence, which the thesis sends as an announcement.
         link.owed.pop(message, None)
         if link.safe_out:
             self.peer_has(link, message, out)

@@ -85,6 +85,7 @@ class ReceiverOrder(CptCast):
     # Receiving
 
     def on_token(self, link: Link, message: Message, out: Outbox) -> None:
+        # Not in the paper, whose senders keep the order: see the top of this file.
         assert isinstance(link, TreeLink)
         self._take_token(link, message, out)
         self._visit_all(out)
@@ -118,6 +119,7 @@ class ReceiverOrder(CptCast):
             self.setup.on_message(link, message, out)
 
     def _on_gossip(self, link: TreeLink, gossip: Gossip, out: Outbox) -> None:
+        # Alg. 11, l. 5-8; that it may stall here is not in the paper.
         message = gossip.publication.id
         if link.owed.pop(message, -1) >= 0:
             self.prune(link, message, out)
@@ -140,6 +142,7 @@ class ReceiverOrder(CptCast):
             link.modes.make_eager(message)
 
     def _on_i_have(self, link: TreeLink, i_have: IHave, out: Outbox) -> None:
+        # Alg. 12, l. 6-11; that it may stall here is not in the paper.
         message = i_have.message
         count = link.owed.pop(message, -1)
         if count >= 0:
@@ -156,12 +159,14 @@ class ReceiverOrder(CptCast):
         out.send(link.peer, Graft(message), link.name)
 
     def _on_graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        # Alg. 13; the payload travels out of the stream, which is not in the paper.
         link.modes.make_eager(message)
         kept = link.kept.pop(message, None)
         if kept is not None:
             out.send(link.peer, Grafted(kept.publication, kept.hops), link.name)
 
     def _on_grafted(self, link: TreeLink, grafted: Grafted, out: Outbox) -> None:
+        # Not in the paper, where payloads come in the stream.
         message = grafted.publication.id
         stalled = link.lacking.get(message)
         if message in link.late:
@@ -178,12 +183,14 @@ class ReceiverOrder(CptCast):
     # The tree of a root
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Not in the paper: its tree is shaped by messages, not by beacons.
         if name != BEACON:
             super().on_timer(name, subject, out)
         elif self.tree is not None and self.tree.is_due(out):
             self._pass_beacon_on(self.tree, None, out)
 
     def _on_beacon(self, link: TreeLink, beacon: Beacon, out: Outbox) -> None:
+        # Not in the paper: its tree is shaped by messages.
         tree = self.tree
         if tree is None or not link.safe_in:
             return

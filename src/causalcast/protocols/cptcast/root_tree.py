@@ -54,6 +54,7 @@ class RootTree:
 
     def on_delivery(self, out: Outbox) -> None:
         """There is traffic: a beacon is due soon."""
+        # Not in the paper: its tree is shaped by messages.
         if not self._armed:
             self._armed = True
             out.start_timer(BEACON, self._every)

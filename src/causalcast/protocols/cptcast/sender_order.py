@@ -100,6 +100,7 @@ class SenderOrder(CptCast):
     # Receiving
 
     def on_token(self, link: Link, message: Message, out: Outbox) -> None:
+        # Alg. 11 to 13, by kind of token; nothing counts on an unsafe direction (E4).
         assert isinstance(link, TreeLink)
         if isinstance(message, Gossip):
             if link.safe_in:
@@ -125,6 +126,7 @@ class SenderOrder(CptCast):
             self.setup.on_message(link, message, out)
 
     def _on_gossip(self, link: TreeLink, gossip: Gossip, out: Outbox) -> None:
+        # Alg. 11, l. 5-8 and, if it came twice, l. 14-23.
         message = gossip.publication.id
         if link.owed.pop(message, -1) >= 0:
             self.prune(link, message, out)
@@ -141,6 +143,7 @@ class SenderOrder(CptCast):
             self._pump(link, out)
 
     def _on_i_have(self, link: TreeLink, i_have: IHave, out: Outbox) -> None:
+        # Alg. 12, l. 6-11.
         message = i_have.message
         count = link.owed.pop(message, -1)
         if count >= 0:
@@ -155,6 +158,7 @@ class SenderOrder(CptCast):
         out.send(link.peer, Graft(message), link.name)
 
     def _on_graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        # Alg. 13: the head of the queue leaves, and the queue goes on.
         link.modes.make_eager(message)
         if self._place(link, message) != 0:
             return  # only what heads the queue was announced

@@ -73,26 +73,18 @@ def same_run(spark: Any, spans: Path, out: Path, rules: SpanRules) -> None:
     files = LogFiles(paths)
     records, counts = span_records(spans_of(files, form_of(paths[0]), rules.wanted), rules)
     expected = import_records(records, files.title, whole=False)
-    assert found["spans"][-2:] == counts.told()[-2:]
+    assert found["spans"] == counts.told()
     there = read_run(out)
     assert there.header == expected.header
-    for name in ("nodes", "groups"):
-        ones = [sorted(getattr(run, name)["name"].to_pylist()) for run in (there, expected)]
-        assert ones[0] == ones[1]
-    assert named(there) == named(expected)
+    for name in ("nodes", "groups", "events"):
+        assert rows_of(there, name) == rows_of(expected, name)
+    assert sorted(rows_of(there, "members"), key=str) == sorted(rows_of(expected, "members"),
+                                                                key=str)  # fmt: skip
 
 
-def named(run: Any) -> list[dict[str, Any]]:
-    """Events with the names of everything: numbers may differ."""
-    nodes = dict(zip(run.nodes["node"].to_pylist(), run.nodes["name"].to_pylist(), strict=True))
-    groups = dict(zip(run.groups["group"].to_pylist(), run.groups["name"].to_pylist(), strict=True))
-    rows = []
-    for row in run.events.to_pylist():
-        kept = {key: row.get(key) for key in ("pos", "at_us", "kind", "note", "key", "attempt",
-                                              "tied")}  # fmt: skip
-        rows.append(kept | {"node": nodes[row["node"]], "group": groups.get(row["group"]),
-                            "causes": len(row.get("causes") or ())})  # fmt: skip
-    return sorted(rows, key=lambda row: (row["node"], row["pos"]))
+def rows_of(run: Any, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = getattr(run, name).to_pylist()
+    return rows
 
 
 @pytest.mark.slow
@@ -103,11 +95,37 @@ def named(run: Any) -> list[dict[str, Any]]:
         (1, SpanRules()),
         (3, SpanRules(process=("service.instance.id", "shared"), delivered="start",
                       retries="all", key="shared", subscriptions={"p0:k": ["a"]})),
+        (5, SpanRules(message="id")),
     ],
 )  # fmt: skip
 def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int, rules: SpanRules) -> None:
     write(random_spans(Random(seed), 120), tmp_path / "spans")
     same_run(spark, tmp_path / "spans", tmp_path / "run", rules)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_long_logs_are_put_in_order_slice_by_slice(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("causalcast.pipeline.foreign.span_slices.ROWS_PER_SLICE", 400)
+    monkeypatch.setattr("causalcast.pipeline.foreign.span_slices.ROWS_PER_FILE", 2000)
+    write(random_spans(Random(6), 6000), tmp_path / "spans")
+    same_run(spark, tmp_path / "spans", tmp_path / "run", SpanRules())
+    assert len(list((tmp_path / "run" / "events").glob("*.parquet"))) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_who_publishes_what_never_came_to_it_is_refused(spark: Any, tmp_path: Path) -> None:
+    write(random_spans(Random(5), 120), tmp_path / "spans")
+    paths, rules = files_at(tmp_path / "spans"), SpanRules(message="id")
+    with pytest.raises(TraceError, match="is published twice") as told:
+        import_spans(spark, paths, "otlp", tmp_path / "run", rules, None, True)
+    records, _ = span_records(spans_of(LogFiles(paths), "otlp", rules.wanted), rules)
+    with pytest.raises(TraceError, match="is published twice") as expected:
+        import_records(records, "spans", whole=True)
+    assert str(told.value).rpartition(": ")[2] == str(expected.value).rpartition(": ")[2]
 
 
 @pytest.mark.slow

@@ -4,25 +4,27 @@ Names become numbers: nodes and groups, which are few, on the driver; messages, 
 join. Only what is small is collected: names, joins and leaves, and messages that nobody published.
 """
 
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.foreign.foreign_ids import LOG, Numbered, number_messages
 from causalcast.pipeline.foreign.foreign_lines import FIGURES, line_error, parse_lines
+from causalcast.pipeline.foreign.imported_run import (
+    ForeignLog,
+    Members,
+    Names,
+    Shares,
+    refuse_existing,
+    shares_of,
+    small_tables,
+    write_events,
+)
 from causalcast.pipeline.foreign.log_lines import read_lines
 from causalcast.pipeline.logs.places import Place
-from causalcast.pipeline.spark.remote_files import exists, remove, rename, upload
 from causalcast.trace.foreign_line import HEADER
 from causalcast.trace.foreign_log import (
     NAMES_TOLD,
@@ -30,57 +32,13 @@ from causalcast.trace.foreign_log import (
     PUBLISHED_AGAIN,
     REPEATS,
     RETRIES,
-    SAFETY,
-    TWO_SHARES,
-    names_table,
     signs_in_words,
-    version_of,
 )
 from causalcast.trace.log_files import title_of
 from causalcast.trace.run_folder import ROWS_PER_FILE
-from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import (
-    EVENTS,
-    FOREIGN_EVENTS,
-    FOREIGN_MEMBERS,
-    GROUPS,
-    GUARANTEES,
-    MEMBERS,
-    NODES,
-    REPLY_ORDER,
-)
-from causalcast.version import VERSION
+from causalcast.trace.schema import EVENTS, FOREIGN_EVENTS
 
-Names = dict[str | int, int]
-Shares = dict[tuple[int, int], str | None]
 ORDER = "struct<path: string, block: long, line: long>"
-
-
-@dataclass
-class _Members:
-    """Memberships as they are read off joins and leaves: (group, node, from_pos, to_pos)."""
-
-    rows: list[list[int | None]] = field(default_factory=list)
-    groups_with_joins: set[int] = field(default_factory=set)
-
-    def table(self, shares: Shares) -> pa.Table:
-        """As they stand in a run."""
-        rows = [dict(zip(MEMBERS.names, row, strict=True)) for row in self.rows]
-        table = pa.Table.from_pylist(rows, schema=MEMBERS)
-        named = [shares.get((row["group"], row["node"])) for row in rows]
-        if any(share is not None for share in named):
-            table = table.append_column(FOREIGN_MEMBERS[0], pa.array(named, pa.string()))
-        return table
-
-
-@dataclass
-class _SmallTables:
-    """Everything of a run but its events."""
-
-    header: RunHeader
-    nodes: pa.Table
-    groups: pa.Table
-    members: pa.Table
 
 
 def import_logs(
@@ -101,12 +59,6 @@ def import_logs(
         return {**found, "left_out": left_out}
     finally:
         spark.catalog.clearCache()
-
-
-def refuse_existing(spark: Any, out: Place) -> None:
-    """A run is never written over another."""
-    if out.exists() if isinstance(out, Path) else exists(spark, out):
-        raise TraceError(f"{out}: already exists; remove it or choose another --out")
 
 
 def import_parsed(
@@ -136,22 +88,15 @@ def import_parsed(
         redelivery = _redelivery(numbered, whole, found_out)
     events = _with_what_is_said(_in_columns(numbered).cache())
     members = _memberships(events, founders, groups, nodes, shares, whole)
-    logged = members.groups_with_joins >= set(groups.values())
-    promised = [g for g in GUARANTEES if (logged and whole) or g in SAFETY]
-    header = RunHeader(
-        title,
-        "imported",
-        version=VERSION,
-        guarantees=promised + [REPLY_ORDER] * ("causes" in events.columns),
-        redelivery=redelivery,
-        options={"order": "time"} if ordered.where("not by_pos").limit(1).collect() else {},
-        whole=whole,
-        found_out=found_out,
-    )
-    table = members.table(shares)
-    header.schema = version_of(header, events.columns, table.column_names)
-    small = _SmallTables(header, names_table(nodes, NODES), names_table(groups, GROUPS), table)
-    return _write(spark, events, small, out)
+    by_time = bool(ordered.where("not by_pos").limit(1).collect())
+    log = ForeignLog(title, whole, redelivery, found_out, {"order": "time"} if by_time else {})
+    small = small_tables(log, nodes, groups, members, shares, events.columns)
+    rows = events.count()
+    files = max(1, -(-rows // ROWS_PER_FILE))
+    # By ranges of nodes: whole logs per file, and no node in two of them.
+    ordered_rows = events.repartitionByRange(files, "node").sortWithinPartitions("node", "pos")
+    write_events(spark, ordered_rows, small, out)
+    return small.told(rows)
 
 
 def _numbered(parsed: Any, key: str) -> Names:
@@ -314,21 +259,15 @@ def _redelivery(numbered: Numbered, whole: bool, found_out: list[str]) -> str:
 def _shares(rows: Any, nodes: Names, groups: Names) -> Shares:
     """By group and node: the name under which it shares the messages, none if it gets all."""
     tells = (F.col("kind") == "deliver") | ((F.col("kind") == "join") & F.col("share").isNotNull())
-    found: Shares = {}
     told = rows.where(tells).select("group_number", "node_number", "share").distinct()
-    for group, node, share in sorted(map(tuple, told.collect()), key=str):
-        if found.setdefault((group, node), share) != share:
-            who = next(name for name, number in nodes.items() if number == node)
-            what = next(name for name, number in groups.items() if number == group)
-            raise TraceError(TWO_SHARES.format(who, what))
-    return found
+    return shares_of([tuple(row) for row in told.collect()], nodes, groups)
 
 
 def _memberships(
     events: Any, founders: list[tuple[int, int]], groups: Names, nodes: Names, shares: Shares,
     whole: bool,
-) -> _Members:  # fmt: skip
-    members = _Members([[group, node, 0, None] for group, node in founders])
+) -> Members:  # fmt: skip
+    members = Members([[group, node, 0, None] for group, node in founders])
     members.groups_with_joins |= {group for group, _ in founders}
     group_names = {number: name for name, number in groups.items()}
     node_names = {number: name for name, number in nodes.items()}
@@ -353,51 +292,5 @@ def _memberships(
             members.rows.append([group, node, 0, pos])  # the row that joined is missing
         for row in current:
             row[3] = pos
-    known = {(row[0], row[1]) for row in members.rows}
-    for group, node in sorted(shares):
-        logs_joins = group in members.groups_with_joins and whole
-        if (group, node) not in known and not logs_joins:
-            members.rows.append([group, node, 0, None])
+    members.add_those_who_deliver(shares, whole)
     return members
-
-
-def _write(spark: Any, events: Any, small: _SmallTables, out: Place) -> dict[str, Any]:
-    rows = events.count()
-    files = max(1, -(-rows // ROWS_PER_FILE))
-    # By ranges of nodes: whole logs per file, and no node in two of them.
-    sorted_rows = events.repartitionByRange(files, "node").sortWithinPartitions("node", "pos")
-    writer = sorted_rows.write.option("compression", "zstd")
-    if isinstance(out, Path):
-        half_done = out.with_name(f".{out.name}.{os.getpid()}.partial").resolve()
-        shutil.rmtree(half_done, ignore_errors=True)
-        half_done.mkdir(parents=True)
-        try:
-            writer.parquet(str(half_done / "events"))
-            _write_small_files(half_done, small)
-            half_done.rename(out)
-        finally:
-            shutil.rmtree(half_done, ignore_errors=True)
-    else:
-        half_there = out.beside(f".{out.name}.{os.getpid()}.partial")
-        try:
-            writer.parquet((half_there / "events").uri)
-            with tempfile.TemporaryDirectory(prefix="causalcast-import-") as folder:
-                _write_small_files(Path(folder), small)
-                for path in sorted(Path(folder).iterdir()):
-                    upload(spark, path, half_there / path.name)
-            rename(spark, half_there, out)
-        finally:
-            remove(spark, half_there)
-    return {
-        "events": rows,
-        "nodes": small.nodes.num_rows,
-        "groups": small.groups.num_rows,
-        "whole": small.header.whole,
-        "found_out": small.header.found_out,
-    }
-
-
-def _write_small_files(folder: Path, small: _SmallTables) -> None:
-    for name in ("nodes", "groups", "members"):
-        pq.write_table(getattr(small, name), folder / f"{name}.parquet")
-    (folder / "run.json").write_text(small.header.to_json())

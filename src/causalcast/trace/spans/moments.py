@@ -128,6 +128,8 @@ class _Trace:
     def _above(self, operation: Operation) -> Operation | None:
         """The nearest span above that published or consumed something."""
         above = self.operations.get(operation.parent)
-        while above is not None and above.role == OTHER:
+        for _ in self.operations:  # no way is longer, but for one in circles
+            if above is None or above.role != OTHER:
+                return above
             above = self.operations.get(above.parent)
-        return above
+        return None

@@ -66,7 +66,7 @@ def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record],
         raise TraceError(NO_MESSAGES)
     names = process_names({(moment.service, moment.process) for moment in moments})
     counts.processes = len(names)
-    topics = {moment.message: moment.topic for moment in moments if moment.role == PUBLISH}
+    topics = _topics(moments)
     number_attempts(moments, rules, counts)
     logs: dict[str, list[Moment]] = defaultdict(list)
     for moment in moments:
@@ -103,7 +103,7 @@ def number_attempts(moments: Iterable[Moment], rules: SpanRules, counts: SpanCou
     for deliveries in readers.values():
         if len(deliveries) < 2 or rules.retries == "none":
             continue
-        deliveries.sort(key=lambda moment: moment.at_ns)
+        deliveries.sort(key=lambda moment: (moment.at_ns, moment.handling))
         attempt = 1
         deliveries[0].attempt = 1
         for before, moment in itertools.pairwise(deliveries):
@@ -120,13 +120,23 @@ def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCoun
         counts.spans += 1
     found = [moment for trace in traces.values() for moment in moments_of(trace, rules)]
     named = [moment for moment in found if moment.message]
-    counts.unnamed = len(found) - len(named)
+    counts.unnamed = sum(not moment.message and moment.role != PUBLISH for moment in found)
     processed = {(m.service, m.process, m.topic) for m in named if m.role == PROCESS}
     return [
         moment
         for moment in named
         if moment.role != RECEIVE or (moment.service, moment.process, moment.topic) not in processed
     ]
+
+
+def _topics(moments: Iterable[Moment]) -> dict[str, str]:
+    """Of each message, the topic to which it was published; the first by name, if to several."""
+    topics: dict[str, str] = {}
+    for moment in moments:
+        if moment.role == PUBLISH:
+            known = topics.setdefault(moment.message, moment.topic)
+            topics[moment.message] = min(known, moment.topic)
+    return topics
 
 
 def ties_of(log: list[Moment]) -> list[bool]:
@@ -149,7 +159,7 @@ def _records_of(
     name: str, log: list[Moment], tied: list[bool], rules: SpanRules
 ) -> Iterator[Record]:
     where = f"process {name}"
-    topics = rules.subscriptions.get(name, [])
+    topics = list(dict.fromkeys(rules.subscriptions.get(name, [])))
     at_us = log[0].at_ns // 1000
     for pos, topic in enumerate(topics, -len(topics)):
         join = {"node": name, "pos": pos, "at_us": at_us, "kind": "join", "group": topic}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 OWNER_ALONE = 0o600  # what a node keeps is nobody else's business
+WHOM_THE_UMASK_LETS = 0o666
 
 
 class File:
@@ -110,14 +111,26 @@ class Worker:
 class Disk:
     """The file system of this machine. Its methods raise OSError."""
 
-    def open(self, path: Path, new: bool = False) -> File:
+    def open(self, path: Path, new: bool = False, mode: int = OWNER_ALONE) -> File:
         """Open a file to read and write it; it is made if there is none, or emptied if `new`."""
         flags = os.O_RDWR | os.O_CREAT | (os.O_TRUNC if new else 0)
-        return File(os.open(path, flags, OWNER_ALONE))
+        return File(os.open(path, flags, mode))
 
     def exists(self, path: Path) -> bool:
         """Whether there is something of this name."""
         return path.exists()
+
+    def names_in(self, folder: Path) -> list[str]:
+        """The names of everything in `folder`, in order."""
+        return sorted(os.listdir(folder))
+
+    def size_of(self, path: Path) -> int:
+        """How many bytes a file has."""
+        return path.stat().st_size
+
+    def read(self, path: Path) -> bytes:
+        """All bytes of a file."""
+        return path.read_bytes()
 
     def rename(self, path: Path, to: Path) -> None:
         """Give a file another name, taking the place of what has it."""

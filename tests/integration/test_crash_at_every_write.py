@@ -18,7 +18,6 @@ from causalcast import Node
 from causalcast.disk import File
 from causalcast.errors import CausalcastError, JournalError
 from causalcast.runtime.links.links import Connection
-from causalcast.trace import node_log
 from causalcast.trace.gather import gather
 
 
@@ -36,23 +35,16 @@ class PowerCut:
         self.node: Node | None = None
         self._synced = 0  # bytes of the journal
         self._lock = threading.Lock()
-        write, sync, trace, flush = (
-            File.write,
-            os.fdatasync,
-            node_log._write_all,
-            Connection.flush,
-        )
+        write, sync, flush = File.write, os.fdatasync, Connection.flush
 
-        def write_journal(file: File, offset: int, data: bytes) -> None:
-            self._act("journal", file._fd, lambda: write(file, offset, data))
+        def write_file(file: File, offset: int, data: bytes) -> None:
+            kind = "trace" if "/trace/" in os.readlink(f"/proc/self/fd/{file._fd}") else "journal"
+            self._act(kind, file._fd, lambda: write(file, offset, data))
 
         def sync_journal(fd: int) -> None:
             self._act("sync", fd, lambda: sync(fd))
             if _is_mine(fd) and not disk_lies:
                 self._synced = os.fstat(fd).st_size
-
-        def write_trace(fd: int, data: bytes) -> None:
-            self._act("trace", fd, lambda: trace(fd, data))
 
         def write_socket(connection: Connection) -> None:
             leaves = connection._frames_out or connection.outlet.messages
@@ -62,9 +54,8 @@ class PowerCut:
                 flush(connection)
                 self._end_if_over()
 
-        patch.setattr(File, "write", write_journal)
+        patch.setattr(File, "write", write_file)
         patch.setattr(os, "fdatasync", sync_journal)
-        patch.setattr(node_log, "_write_all", write_trace)
         patch.setattr(Connection, "flush", write_socket)
 
     @property

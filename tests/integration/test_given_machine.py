@@ -53,8 +53,8 @@ class BreakingFile(File):
 class BreakingDisk(Disk):
     """Has such files."""
 
-    def open(self, path: Path, new: bool = False) -> File:
-        return BreakingFile(super().open(path, new)._fd)
+    def open(self, path: Path, new: bool = False, mode: int = 0o600) -> File:
+        return BreakingFile(super().open(path, new, mode)._fd)
 
 
 def test_a_node_asks_its_machine(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import os
 from pathlib import Path
 
 import pytest
 from loopback_nodes import Neighbourhood, disorder, take, until
 
+from causalcast.disk import File
 from causalcast.errors import TraceError
 from causalcast.trace import node_log
 from causalcast.trace.gather import gather
@@ -70,22 +72,24 @@ def test_a_full_disk_of_the_trace_stops_no_node(
 ) -> None:
     """Publishers go on; when there is room again, every row is there."""
     town = Neighbourhood(tmp_path, 2)
-    write = node_log._write_all
+    write = File.write
 
-    def full(fd: int, data: bytes) -> None:
+    def full(file: File, offset: int, data: bytes) -> None:
+        if "/trace/" not in os.readlink(f"/proc/self/fd/{file._fd}"):
+            return write(file, offset, data)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async def story() -> None:
         async with town.running() as (one, two):
             await one.group("all").publish(b"before")
-            monkeypatch.setattr(node_log, "_write_all", full)
+            monkeypatch.setattr(File, "write", full)
             for number in range(20):
                 await one.group("all").publish(b"%d" % number)
             assert len(await take(two.group("all"), 21)) == 21
             told = one._running().observed.events.since(0)
             assert [event.name for event in told] == ["trace"]
             assert "the node goes on" in told[0].meaning
-            monkeypatch.setattr(node_log, "_write_all", write)
+            monkeypatch.setattr(File, "write", write)
             monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
             for node in (one, two):
                 node._running().rows.trace._try_at = 0.0  # type: ignore[union-attr]

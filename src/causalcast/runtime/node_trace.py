@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from causalcast.errors import TraceError
+from causalcast.runtime.machine import Machine
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows, in_full
 from causalcast.trace.kinds import KIND_CODE
@@ -29,7 +30,7 @@ NOTE: Final = KIND_CODE["note"]
 
 
 def open_log(
-    config: NodeConfig, has_all_rows: bool, on_trouble: Callable[[str], None]
+    config: NodeConfig, has_all_rows: bool, on_trouble: Callable[[str], None], machine: Machine
 ) -> NodeLog | None:
     """Begin the node's log or go on with it; None if it is to leave no trace, or cannot.
 
@@ -52,19 +53,25 @@ def open_log(
         groups=config.founders(),
         level=config.trace_level,
         version=VERSION,
-        started_at=datetime.now(UTC).isoformat(),
+        started_at=datetime.fromtimestamp(machine.clock.wall_us() / 1e6, UTC).isoformat(),
         changing=config.is_changing(),
     )
     path = config.trace / f"node-{config.node}{SUFFIX}"
+    disk, clock = machine.disk, machine.clock
+
+    def begin() -> NodeLog:
+        size = config.trace_bytes
+        return NodeLog(path, header, size, on_trouble, disk, lambda: clock.monotonic_us() / 1e6)
+
     try:
         try:
-            header.lost = not has_all_rows and not path.exists() and not pieces_of(path)
-            return NodeLog(path, header, config.trace_bytes, on_trouble)
+            header.lost = not has_all_rows and not disk.exists(path) and not pieces_of(path, disk)
+            return begin()
         except TraceError as error:
             on_trouble(f"{error}; it is put aside, and a new one begins")
             header.lost = not has_all_rows
-            put_aside(path)
-            return NodeLog(path, header, config.trace_bytes, on_trouble)
+            put_aside(path, disk, clock.wall_us())
+            return begin()
     except (OSError, TraceError) as error:
         on_trouble(f"{path}: the trace cannot be written ({error}); the node leaves none")
         return None

@@ -18,7 +18,6 @@ A log never stops its node: rows that cannot be written wait in memory, and if t
 they are lost, counted and missed by whoever reads the log.
 """
 
-import os
 import re
 import struct
 import time
@@ -32,6 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from causalcast.core.ids import MessageId, number_of, origin_of
+from causalcast.disk import WHOM_THE_UMASK_LETS, Disk
 from causalcast.errors import TraceError
 from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
 
@@ -121,18 +121,22 @@ class NodeLog:
         header: NodeLogHeader,
         max_bytes: int = DEFAULT_MAX_BYTES,
         on_trouble: Callable[[str], None] | None = None,
+        disk: Disk | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin the log at `path`, or go on with it behind its last whole frame.
 
-        `on_trouble` hears that rows cannot be written, and that they can again.
+        `on_trouble` hears that rows cannot be written, and that they can again; `now` has seconds.
         """
+        self._disk = disk = disk or Disk()
+        self._now = now
         wanted = LEVELS[header.level]
         self.wants = [kind in wanted for kind in KINDS]
         self.lost_rows = 0  # in this life
-        path.parent.mkdir(parents=True, exist_ok=True)
-        found = _last_end(path)
+        disk.make_folder(path.parent)
+        found = _last_end(path, disk)
         if found is None:
-            _begin(path, header)
+            _begin(path, header, disk)
             found = _End(header)
         else:
             _check_same_run(found.header, header, path)
@@ -151,12 +155,12 @@ class NodeLog:
         self._max_bytes = max_bytes
         self._piece_bytes = min(LARGEST_PIECE, max(1, max_bytes // PIECES))
         self._first_pos = found.header.first_pos
-        self._size = found.whole_bytes or path.stat().st_size
+        self._size = found.whole_bytes or disk.size_of(path)
         self._marked_at = self._size
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._file = disk.open(path)
         if found.whole_bytes:
-            os.ftruncate(self._fd, found.whole_bytes)
-        self.older_bytes = sum(piece.stat().st_size for piece in pieces_of(path))
+            self._file.truncate(found.whole_bytes)
+        self.older_bytes = sum(disk.size_of(piece) for piece in pieces_of(path, disk))
         if found.is_old or found.header.level != header.level:
             self._next_piece()
 
@@ -180,7 +184,7 @@ class NodeLog:
 
     def write(self, sequence: int) -> None:
         """Bring the rows of this turn to the kernel; they contain those of entry `sequence`."""
-        if not self._rows or (self._trouble and time.monotonic() < self._try_at):
+        if not self._rows or (self._trouble and self._now() < self._try_at):
             self._let_go_of_too_many()
             return
         body = msgspec.msgpack.encode((sequence, self.next_pos, self._rows))
@@ -209,15 +213,15 @@ class NodeLog:
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._fd)
+        self._file.close()
 
     def _append(self, body: bytes) -> bool:
         """Write a frame; if that fails nothing of it stays, and it is tried again later."""
         data = _frame(body)
         try:
-            _write_all(self._fd, data)
+            self._file.write(self._size, data)
         except OSError as error:
-            os.ftruncate(self._fd, self._size)
+            self._file.truncate(self._size)
             self._failed(error)
             return False
         self._size += len(data)
@@ -227,7 +231,7 @@ class NodeLog:
         return True
 
     def _failed(self, error: OSError) -> None:
-        self._try_at = time.monotonic() + TRY_AGAIN
+        self._try_at = self._now() + TRY_AGAIN
         if not self._trouble:
             self._trouble = True
             self._tell(f"{self._path}: cannot be written ({error.strerror}); the node goes on")
@@ -260,30 +264,30 @@ class NodeLog:
         aside = _piece_path(self._path, self._first_pos)
         try:
             if self.next_pos > self._first_pos:
-                os.rename(self._path, aside)
+                self._disk.rename(self._path, aside)
                 self.older_bytes += self._size
-            _begin(self._path, header)
-            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+            _begin(self._path, header, self._disk)
+            file = self._disk.open(self._path)
         except OSError as error:  # the old one goes on: it is open still
-            if aside.exists() and not self._path.exists():
-                os.rename(aside, self._path)
+            if self._disk.exists(aside) and not self._disk.exists(self._path):
+                self._disk.rename(aside, self._path)
                 self.older_bytes -= self._size
             self._marked_at = self._size
             self._piece_bytes += MARK_EVERY
             self._failed(error)
             return
-        os.close(self._fd)
-        self._fd = fd
+        self._file.close()
+        self._file = file
         self._first_pos = self.next_pos
-        self._size = self._marked_at = self._path.stat().st_size
+        self._size = self._marked_at = self._disk.size_of(self._path)
         self._let_old_pieces_go()
 
     def _let_old_pieces_go(self) -> None:
-        for piece in pieces_of(self._path):
+        for piece in pieces_of(self._path, self._disk):
             if self.disk_bytes() + self._piece_bytes <= self._max_bytes:
                 break
-            self.older_bytes -= piece.stat().st_size
-            piece.unlink()
+            self.older_bytes -= self._disk.size_of(piece)
+            self._disk.remove(piece)
 
 
 class _End:
@@ -321,26 +325,29 @@ class _End:
             self.ended_well = _is_the_end(rows[-1])
 
 
-def pieces_of(path: Path) -> list[Path]:
+def pieces_of(path: Path, disk: Disk | None = None) -> list[Path]:
     """The pieces that were put aside of the log at `path`, in order."""
     stem = path.name.removesuffix(SUFFIX)
-    return sorted(
-        piece
-        for piece in path.parent.glob(f"{stem}.*{SUFFIX}")
-        if (match := _PIECE.fullmatch(piece.name)) and match[1] == stem
-    )
+    disk = disk or Disk()
+    if not disk.exists(path.parent):
+        return []
+    return [
+        path.with_name(name)
+        for name in disk.names_in(path.parent)
+        if (match := _PIECE.fullmatch(name)) and match[1] == stem
+    ]
 
 
 def count_rows(path: Path) -> int:
     """How many rows the log at `path` has had so far; changes nothing."""
-    return _end_of(path).next_pos
+    return _end_of(path, Disk()).next_pos
 
 
-def put_aside(path: Path) -> None:
+def put_aside(path: Path, disk: Disk, at_us: int) -> None:
     """Rename all pieces of a log, so that nobody takes them for one; people may look at them."""
-    for piece in [*pieces_of(path), path]:
-        if piece.exists():
-            piece.rename(piece.with_name(f"{piece.name}.aside-{time.time_ns()}"))
+    for piece in [*pieces_of(path, disk), path]:
+        if disk.exists(piece):
+            disk.rename(piece, piece.with_name(f"{piece.name}.aside-{at_us}"))
 
 
 def log_of(path: Path) -> Path:
@@ -442,18 +449,18 @@ def read_rows_behind(path: Path, offset: int) -> tuple[list[Row], int]:
     return rows, (offset or len(MAGIC)) + at
 
 
-def _last_end(path: Path) -> _End | None:
+def _last_end(path: Path, disk: Disk) -> _End | None:
     """Where the log at `path` ends; None if there is none. Decodes only what is near its end."""
-    pieces = pieces_of(path)
-    if not path.exists():
+    pieces = pieces_of(path, disk)
+    if not disk.exists(path):
         if not pieces:
             return None
-        os.rename(pieces[-1], path)  # a crash came before the next piece began
-    return _end_of(path)
+        disk.rename(pieces[-1], path)  # a crash came before the next piece began
+    return _end_of(path, disk)
 
 
-def _end_of(path: Path) -> _End:
-    content = path.read_bytes()
+def _end_of(path: Path, disk: Disk) -> _End:
+    content = disk.read(path)
     if not content.startswith((MAGIC, ONE_PIECE)):
         raise TraceError(f"{path}: this is no node log")
     bodies: list[tuple[int, int]] = []  # where they begin and end
@@ -526,11 +533,15 @@ def _decoded_rows(path: Path, body: bytes) -> _Rows:
     return rows
 
 
-def _begin(path: Path, header: NodeLogHeader) -> None:
+def _begin(path: Path, header: NodeLogHeader, disk: Disk) -> None:
     """Write the first frame under another name: a log has a whole header, or it is not there."""
     beside = path.with_name(path.name + ".new")
-    beside.write_bytes(MAGIC + _frame(msgspec.msgpack.encode(asdict(header))))
-    beside.rename(path)
+    file = disk.open(beside, new=True, mode=WHOM_THE_UMASK_LETS)
+    try:
+        file.write(0, MAGIC + _frame(msgspec.msgpack.encode(asdict(header))))
+    finally:
+        file.close()
+    disk.rename(beside, path)
 
 
 def _check_same_run(before: NodeLogHeader, now: NodeLogHeader, path: Path) -> None:
@@ -573,8 +584,3 @@ def _body_at(content: bytes, at: int) -> bytes | None:
         return None
     body = content[start : start + length]
     return body if _checksum(body) == checksum else None
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

@@ -7,6 +7,7 @@ import pytest
 from test_node_log import CRASH, DELIVER, JOIN, LEAVE, PUBLISH, header, path_of
 
 from causalcast.core.ids import NodeId, message_id
+from causalcast.disk import File
 from causalcast.errors import TraceError
 from causalcast.trace import node_log
 from causalcast.trace.follow import LogFollower
@@ -224,22 +225,22 @@ def test_rows_that_cannot_be_written_wait(tmp_path: Path, monkeypatch: pytest.Mo
     """The disk is full for a while: nothing is lost, and both changes are told."""
     told: list[str] = []
     log = NodeLog(path_of(tmp_path, 1), header(1), on_trouble=told.append)
-    write = node_log._write_all
+    write = File.write
 
-    def full(fd: int, data: bytes) -> None:
-        write(fd, data[:3])
+    def full(file: File, offset: int, data: bytes) -> None:
+        write(file, offset, data[:3])
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
     log.add(1, PUBLISH, 7, 0)
     log.write(1)
-    monkeypatch.setattr(node_log, "_write_all", full)
+    monkeypatch.setattr(File, "write", full)
     for at in (2, 3):
         log.add(at, DELIVER, 7, 0)
         log.write(at)
     assert log.waits() and len(told) == 1 and "No space left" in told[0]
     assert log.sequence == 1
-    monkeypatch.setattr(node_log, "_write_all", write)
+    monkeypatch.setattr(File, "write", write)
     log.add(4, CRASH)
     log.write(4)
     assert len(told) == 2 and "0 rows were lost" in told[1] and not log.waits()
@@ -253,17 +254,17 @@ def test_rows_that_wait_are_bounded_and_missed(
     monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
     monkeypatch.setattr(node_log, "MOST_WAITING", 10)
     log = NodeLog(path_of(tmp_path, 1), header(1))
-    write = node_log._write_all
+    write = File.write
 
-    def full(fd: int, data: bytes) -> None:
+    def full(file: File, offset: int, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(node_log, "_write_all", full)
+    monkeypatch.setattr(File, "write", full)
     for at in range(11):
         log.add(at, DELIVER, at + 1, 0)
         log.write(at)
     assert log.lost_rows == 11
-    monkeypatch.setattr(node_log, "_write_all", write)
+    monkeypatch.setattr(File, "write", write)
     log.add(20, CRASH)
     log.write(20)
     log.close()

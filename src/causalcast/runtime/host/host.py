@@ -93,7 +93,9 @@ class Host:
         self.links = self._make_links(tls)
         self._timers = Timers(self.loop, self._expire)
         try:
-            self.rows.begin(open_log(config, memory.has_all_rows, self._trace_trouble))
+            self.rows.begin(
+                open_log(config, memory.has_all_rows, self._trace_trouble, self.machine)
+            )
             await self.links.bind(config.listen)
             self._open_journal()
             self.parts = self._make_parts(tls)

@@ -192,7 +192,7 @@ class _Story:
             self.fired["kill"] += 1
 
     def _can_spare_one(self, up: list[int]) -> bool:
-        """Whether the cluster outlives it: newcomers are let in by those that are in already."""
+        """Whether one more node may be killed: newcomers need members that let them in."""
         if self._resumes:
             return True
         settled = 0
@@ -254,7 +254,7 @@ class _Story:
             self._network.heal()
 
     def _look_for_the_fallen(self) -> None:
-        """Nodes that ended without being killed: a full disk is the one good reason."""
+        """Find nodes that ended without being killed. Only a full disk is a valid reason."""
         for node in self._alive():
             if node in self._down or self._cluster.is_running(node):
                 continue
@@ -280,7 +280,7 @@ class _Story:
             self._cluster.begin_to_add(*self._running())
 
     def _alive(self) -> list[int]:
-        """The nodes of the cluster; who keeps nothing and was killed never comes back."""
+        """The nodes of the cluster, without killed ones whose protocol keeps nothing on disk."""
         if self._resumes:
             return self._cluster.ids
         return [n for n in self._cluster.ids if n in self._down or self._cluster.is_running(n)]
@@ -392,7 +392,7 @@ class _Story:
         )
 
     def _survivors(self, run: Any) -> Iterator[int]:
-        """Where killed nodes never come back: who left in good order at the end."""
+        """Who left in good order at the end, for protocols whose killed nodes stay away."""
         last: dict[int, str] = {}
         columns = run.events.select(["node", "kind"]).to_pydict()
         for node, kind in zip(*columns.values(), strict=True):

@@ -13,7 +13,7 @@ ROOM = 3000  # bytes that a full disk still takes
 
 
 class ChaosCluster(LocalCluster):
-    """Nodes with an application that keeps a ledger; without a network they share loopback."""
+    """Nodes with an application that keeps a ledger. Without a packet network they use loopback."""
 
     def __init__(self, folder: Path, plan: ClusterPlan, network: PacketNetwork | None) -> None:
         self.network = network

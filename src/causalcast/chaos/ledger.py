@@ -1,4 +1,4 @@
-"""What applications were told, held against what the trace of all nodes says.
+"""Compares what applications were told with what the trace of all nodes says.
 
 A publication that was acknowledged may not be lost, no message may be handed over again once its
 acknowledgement is durable, and a group's messages of one origin come in the order of their numbers.
@@ -24,7 +24,7 @@ class Ledger:
 
 
 def read_ledger(folder: Path) -> Ledger:
-    """What is in a node's folder, with what is wrong in itself."""
+    """Read the ledger from a node's folder; contradictions inside it are listed."""
     ledger = Ledger()
     acknowledged: set[MessageId] = set()
     last: dict[tuple[str, int], int] = {}  # by group and origin, of those received first
@@ -49,7 +49,7 @@ def read_ledger(folder: Path) -> Ledger:
 
 
 def hold_against(run: Run, ledgers: dict[int, Ledger], at_end: Iterable[int]) -> list[str]:
-    """What the ledgers know and the run does not, and the other way round.
+    """List what the ledgers contain and the run does not, and the other way round.
 
     `at_end` are the nodes that are up at the end: what they published must be there, and they must
     have handed over all they delivered. Where nodes resume these are all nodes.

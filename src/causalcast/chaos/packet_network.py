@@ -68,7 +68,7 @@ class PacketNetwork:
 
     @staticmethod
     def objection() -> str:
-        """Why there can be no such network here; nothing if there can."""
+        """Why such a network cannot be made on this machine; empty if it can."""
         try:
             network = PacketNetwork()
         except OSError as error:

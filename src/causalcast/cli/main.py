@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
         return HELP
 
     def error(self, message: str) -> Any:
-        """A command that does not exist is answered with those that look like it."""
+        """For an unknown command, name the commands that look like it."""
         wrong = next((word for word in sys.argv[1:2] if word not in COMMANDS), "")
         near = difflib.get_close_matches(wrong, COMMANDS, 3)
         if wrong and not wrong.startswith("-"):
@@ -92,7 +92,7 @@ def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _complete() -> int:
-    """Answer a shell that asks what could follow; see `causalcast completion`."""
+    """Complete a command line for the shell; see `causalcast completion`."""
     import argcomplete
 
     words = shlex.split(os.environ.get("COMP_LINE", ""), posix=False)[1:]

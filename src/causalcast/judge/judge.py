@@ -233,7 +233,7 @@ class NodeJudge:
         return missing & self.due.at(self.node, pos) if missing else 0
 
     def _check_order(self, guarantee: str, pos: int, effect: Publication, missing: int) -> None:
-        """What surely came too late, or (in a whole log) never; else what cannot be known."""
+        """Record a cause that came too late or never, and whether that is certain."""
         if not missing:
             return
         sure = missing & ~self.repetition
@@ -269,7 +269,7 @@ class NodeJudge:
 
 
 def _agreement(facts: RunFacts, due: Due) -> list[Violation]:
-    """What one correct member delivered, every correct member that was owed it must have."""
+    """What one correct member delivered, every correct member that was owed it must deliver."""
     found = []
     has = dict.fromkeys(facts.logs, 0)
     delivered = dict.fromkeys(facts.logs, 0)
@@ -294,7 +294,7 @@ def _agreement(facts: RunFacts, due: Due) -> list[Violation]:
 
 
 def _shares(facts: RunFacts) -> list[Violation]:
-    """Of those who share a group one gets each message, for the first time, and one does."""
+    """Of the members that share a group, exactly one gets each message for the first time."""
     found: list[Violation] = []
     shares: dict[tuple[int, str], list[Membership]] = {}
     for node in sorted(facts.memberships):

@@ -139,7 +139,7 @@ class RunFacts:
             self.memberships[node].append(Membership(node, group, start, end, late, share))
 
     def ordered_with(self, publication: Publication) -> int:
-        """Whose order against `publication` matters: equal keys, and all if one has none."""
+        """The publications that are ordered with this one: of the same key, or without one."""
         if publication.key is None:
             return (1 << len(self.by_place)) - 1
         return self.of_key[publication.key] | self.of_key.get(None, 0)

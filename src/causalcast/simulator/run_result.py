@@ -1,4 +1,4 @@
-"""What all simulated runs share: nodes from a scenario first, a trace from them at the end."""
+"""What all simulated runs share: making nodes from a scenario, and a trace from the nodes."""
 
 import hashlib
 from typing import Any

@@ -153,10 +153,10 @@ def simulate(
     lists. `seed`, `protocol` and `options` of the protocol take the place of what stands in it.
     The same scenario and seed give the same trace, byte for byte.
 
-    `trace` says how much is recorded: `deliveries`, `messages` or `full`; by default messages, and
-    above 1,000 nodes deliveries. `progress` hears from time to time how much is done, from 0 to 1.
-    `out` is a new folder to write the run to, `save_overlay` a file for the links that stand when
-    the workload begins.
+    `trace` says how much is recorded: `none`, `deliveries`, `messages` or `full`. The default is
+    messages, and with more than 1,000 nodes deliveries. `progress` is called from time to time
+    with the share that is done, from 0 to 1. `out` is a new folder to write the run to,
+    `save_overlay` a file for the links that stand when the workload begins.
     """
     if trace is not None and trace not in LEVELS:
         raise ConfigError(f"trace: unknown level {trace!r}, expected one of {', '.join(LEVELS)}")

@@ -1,4 +1,4 @@
-"""Steps whose order nobody can tell: a search need try only one order of them.
+"""Finds steps whose order makes no difference, so that a search need try only one order.
 
 A node's steps are what arrives there, first of each queue, and its publications. Such a step reads
 and changes that node alone, takes the head of one queue into it and adds to the ends of queues that

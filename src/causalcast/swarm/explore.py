@@ -1,4 +1,4 @@
-"""Every interleaving of a small scenario: nothing is sampled.
+"""Explores every interleaving of a small scenario; nothing is sampled.
 
 The publications of a scenario may happen at any moment, each node's in their order; messages arrive
 in every order their links allow; and as often as the limits say, timers run out, nodes crash and
@@ -187,7 +187,7 @@ class Explorer:
         self._take(number, place, steps, found)
 
     def _take(self, number: int, place: Place, steps: Sequence[Step], found: Exploration) -> bool:
-        """Take each step; whether one of them leads to a place that is still to be expanded."""
+        """Take each step. True if one of them leads to a place that is not expanded yet."""
         leads_on = False
         for step in steps:
             found.transitions += 1
@@ -199,7 +199,7 @@ class Explorer:
         return leads_on
 
     def _reach(self, place: Place, before: int, step: Step, depth: int) -> int:
-        """The number of a place. If it is new it waits to be expanded; they are in turn."""
+        """The number of a place. A new place is queued to be expanded."""
         new = len(self._seen)
         number = self._seen.setdefault(_digest(place), new)
         if number == new:
@@ -283,7 +283,7 @@ class Explorer:
         return after, None if state.logs == place.state.logs else self._judge_safety(state.logs)
 
     def _assert_alone(self, before: State, step: Step, after: State) -> None:
-        """A reduced search relies on it that a step concerns the node that takes it alone."""
+        """Check what the reduced search relies on: a step changes only the node that takes it."""
         me = node_of(step)
         dials = [self._states.facts(state.memories[me]).dials for state in (before, after)]
         if after.live != before.live or dials[0] != dials[1]:

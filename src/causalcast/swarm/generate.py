@@ -1,4 +1,4 @@
-"""From one seed a random scenario within a protocol's promise: faults first, then calm.
+"""Draws a random scenario from a seed, within what a protocol promises: faults, then calm.
 
 Everything a promise covers is drawn: the graph, groups that overlap, who publishes, how messages
 travel, who crashes and when. What the protocol does not promise to survive (by its `needs`,
@@ -58,12 +58,12 @@ def random_scenario(
 
 
 def promises_without_the_dead(spec: ProtocolSpec) -> bool:
-    """Whether those that stay are promised agreement even if others never come back."""
+    """Whether the protocol promises agreement among survivors even if others never return."""
     return "agreement" in spec.guarantees and spec.tolerates is not None
 
 
 def may_join(spec: ProtocolSpec) -> bool:
-    """Whether nodes may join groups: what a late member is owed presumes order per origin."""
+    """Whether nodes may join groups. What a late member is owed is defined for FIFO order only."""
     return "fifo_order" in spec.guarantees
 
 
@@ -99,7 +99,7 @@ def expected_kinds(
 
 
 class Draw:
-    """One scenario in the making; also who and where, for those who decide the rest themselves."""
+    """A scenario while it is drawn. The adversary takes only its nodes and its graph."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class Draw:
         return deaths
 
     def _tosses_for_hanging(self) -> bool:
-        """By dice of its own, so that everything else of a seed is the same without it."""
+        """Drawn by a generator of its own, so that the rest of a seed is the same without it."""
         return random.Random(f"hang/{self.spec.name}/{self.seed}").random() < 0.5
 
     def _orders(self, groups: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Agreement per part: who can be expected to agree, as the nodes themselves saw it at the end.
+"""Agreement per connected part: which nodes must agree, by the links that stand at the end.
 
 A protocol that promises `agreement_per_part` says which neighbours are certain to get what a node
 delivers (`SPEC.reaches`). Nodes that reach one another along such links form a part, and what one
@@ -55,7 +55,7 @@ class Parts:
 
 
 def within_parts(violations: list[Violation], run: Run, parts: Parts) -> Iterator[Violation]:
-    """Those violations of agreement where somebody has the message from whom there is a way."""
+    """The violations that count: some node that has the message can reach the one that lacks it."""
     delivered = set()
     columns = (run.events[name].to_pylist() for name in ("kind", "node", "message"))
     for kind, node, message in zip(*columns, strict=True):

@@ -76,7 +76,7 @@ class Shrinker:
         return data
 
     def _without_one_at_another_seed(self, data: Data) -> Data | None:
-        """One entry less; none if it takes all of them, whatever the seed."""
+        """The scenario with one entry less, at some seed; none if every entry is needed."""
         others = self._seeds(data)[1:]
         for key in LISTS:
             for left_out in range(len(data.get(key, []))):
@@ -127,7 +127,7 @@ class Shrinker:
         return data
 
     def _seeds(self, data: Data) -> list[int]:
-        """Where latencies are drawn, every node less changes them all: some may still do."""
+        """Other seeds to try: leaving out a node changes all latencies that are drawn after it."""
         if "steps" in data:
             return [data["seed"]]
         return [data["seed"], *range(OTHER_SEEDS)]

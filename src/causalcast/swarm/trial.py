@@ -106,7 +106,7 @@ def try_run(
 
 
 def without_losses(found: Judgement, gone: Sequence[int]) -> tuple[Judgement, int]:
-    """Without what may be missing because its publisher is gone for good, and how much that was.
+    """The violations without those that the loss of a node explains, and how many those were.
 
     What comes late is never excused, and nothing that anybody else published.
     """

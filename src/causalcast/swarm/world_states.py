@@ -83,7 +83,7 @@ class WorldStates:
     """Takes states out of a directed world and puts them back."""
 
     def __init__(self, run: DirectedRun, timers_in_order: bool = True) -> None:
-        """Whether states differ if the same timers were started in another order."""
+        """`timers_in_order`: states differ if the same timers were started in another order."""
         self._run = run
         self._timers_in_order = timers_in_order
         self.world = run.simulation
@@ -102,7 +102,7 @@ class WorldStates:
         return self._take(empty)
 
     def after(self, state: State, step: Step) -> State:
-        """The state that a step leads to. Whatever an automaton raises comes out."""
+        """The state that a step leads to. Exceptions of automata pass through."""
         if step[0] == "cut":
             return self._after_cut(state, NodeId(int(step[1])), NodeId(int(step[2])))
         key = self._local_key(state, step)
@@ -172,7 +172,7 @@ class WorldStates:
         return tuple(logs)
 
     def _after_cut(self, state: State, a: NodeId, b: NodeId) -> State:
-        """A live link breaks, as in the world; no node notices before it hears of the loss."""
+        """Break a live link, as the world does. Nodes notice when they hear of the loss."""
         link = dict(state.links[a])[b]
         loss = (self._items.of((link, LOST, b"broken", -1)),)
         return state._replace(
@@ -184,7 +184,7 @@ class WorldStates:
     # Steps that only one node notices
 
     def _local_key(self, state: State, step: Step) -> tuple[Any, ...] | None:
-        """What decides the outcome of such a step; none if it may concern others too."""
+        """All that decides the outcome of such a step; none if it may concern other nodes, too."""
         verb = step[0]
         if verb == "arrive":
             me, index = int(step[2]), int(step[3]) if len(step) > 3 else 0

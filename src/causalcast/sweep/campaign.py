@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 def check_points(points: Sequence[Point]) -> None:
-    """A wrong key or value is told before anything runs; seeds change nothing about that."""
+    """Refuse wrong keys and values before anything runs. Seeds make no difference."""
     looked_at = set()
     for point in points:
         key = (point.text, point.protocol, tuple(point.settings.items()))
@@ -110,7 +110,7 @@ def _spread(
 def _counted(
     points: Sequence[Point], out: Path, progress: Callable[[float], None] | None
 ) -> Iterator[None]:
-    """Tell how many run folders are there while tasks make more."""
+    """Report progress by counting the run folders that tasks have written."""
     if progress is None:
         yield
         return

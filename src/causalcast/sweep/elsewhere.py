@@ -69,7 +69,7 @@ def run_slices(
     work: Callable[[Sequence[Point]], list[Outcome]],
     progress: Callable[[float], None] | None,
 ) -> list[Outcome]:
-    """Slice by slice, so that what is made is written before more is made."""
+    """Run the points in slices, so that each slice is written before the next begins."""
     outcomes: list[Outcome] = []
     for first in range(0, len(points), SLICE):
         outcomes += work(points[first : first + SLICE])

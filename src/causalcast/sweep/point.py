@@ -50,7 +50,7 @@ def is_done(point: Point, folder: Path) -> bool:
 
 
 def check_made_from(point: Point, header: RunHeader, where: str) -> None:
-    """A run that was made from another scenario must not pass for the point's."""
+    """Refuse a run in the point's folder that was made from another scenario."""
     if (header.scenario, header.seed) != (point.text, point.seed):
         raise TraceError(f"{where}: made from another scenario; remove it, or choose another --out")
 

@@ -217,7 +217,7 @@ class Applications:
         return self.cluster.world.now
 
     def run(self, story: Coroutine[Any, Any, Result]) -> Result:
-        """Play `story`, the test itself; the applications end with it.
+        """Run `story`, the test itself. The applications are cancelled when it ends.
 
         Raises what an application raised, if one did.
         """

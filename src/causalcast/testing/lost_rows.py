@@ -38,7 +38,7 @@ def process_missing(lines: list[JsonLine], process: str | int) -> list[JsonLine]
 
 
 def rotated(lines: list[JsonLine], share: float) -> list[JsonLine]:
-    """The beginning of every log is gone, of each another share."""
+    """The beginning of every log is lost, a different share of each."""
     rows: dict[Any, int] = {}
     for line in lines:
         rows[line["node"]] = max(line["pos"], rows.get(line["node"], 0))

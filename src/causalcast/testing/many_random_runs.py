@@ -38,7 +38,7 @@ def write_runs(folder: Path, seeds: Iterable[int]) -> None:
 def compare(
     seeds: Sequence[int], findings: Sequence[list[Finding]]
 ) -> tuple[list[str], Counter[str]]:
-    """What the judge says against what was found: every difference, and what there was to see."""
+    """Compares the judge with what was found: every difference, and how much there was to judge."""
     said: list[str] = []
     seen: Counter[str] = Counter()
     for seed, found in zip(seeds, findings, strict=True):

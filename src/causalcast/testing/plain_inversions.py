@@ -35,7 +35,7 @@ class PlainLog:
                     self.direct[name] = (seen & set(self.publications) | causes) - {name}
 
     def inversions(self, whole: bool, declared: bool = False, fifo: bool = False) -> Inversions:
-        """What surely came too early: m before z, which it follows."""
+        """Deliveries that certainly came too early: m before z, though m follows z."""
         past = _closed(self.declared if declared else self.direct)
         cyclic = {m for m, before in _closed(self.direct).items() if m in before}
         found: Inversions = {}

@@ -40,7 +40,7 @@ class Life:
         self.tasks.pop(task, None)
 
     def thaw(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The test is over: what stood still can be cancelled now, and clean up."""
+        """The test is over: suspended tasks are cancelled now and may clean up."""
         self.is_over, self.stands_still = True, False
         for callback in self.never_called:
             loop.call_soon(callback)

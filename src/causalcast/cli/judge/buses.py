@@ -31,7 +31,7 @@ def add_to(subparsers: Any) -> None:
 
 
 def run_buses(options: argparse.Namespace) -> int:
-    """Run what is asked for and can be run; write what it showed."""
+    """Run the chosen buses that are installed, and write the results."""
     from causalcast.buses.registry import SYSTEMS, system_named
 
     systems = [system_named(name) for name in options.bus] if options.bus else list(SYSTEMS)

@@ -1,4 +1,4 @@
-"""`causalcast chaos`: faults on real processes and their network, and every history judged."""
+"""`causalcast chaos`: faults on real processes and their network; each round is judged."""
 
 import argparse
 import json
@@ -38,27 +38,55 @@ def add_to(subparsers: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    chaos.add_argument("--protocol", default=usual.protocol, metavar="NAME_OR_FILE")
-    chaos.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", dest="given")
+    chaos.add_argument(
+        "--protocol",
+        default=usual.protocol,
+        metavar="NAME_OR_FILE",
+        help=f"default: {usual.protocol}",
+    )
+    chaos.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        dest="given",
+        help="an option of the protocol",
+    )
     chaos.add_argument("--overlay", default="", help="default: the first that fits the protocol")
-    chaos.add_argument("--nodes", type=int, default=usual.nodes)
-    chaos.add_argument("--kills", type=int, default=usual.kills, help="how many nodes to kill")
-    chaos.add_argument("--faults", nargs="+", default=list(FAULTS), choices=FAULTS, metavar="FAULT")
+    chaos.add_argument("--nodes", type=int, default=usual.nodes, help=f"default: {usual.nodes}")
+    chaos.add_argument(
+        "--kills", type=int, default=usual.kills, help="how often to kill a node, over all rounds"
+    )
+    chaos.add_argument(
+        "--faults",
+        nargs="+",
+        default=list(FAULTS),
+        choices=FAULTS,
+        metavar="FAULT",
+        help=f"some of: {', '.join(FAULTS)} (default: all)",
+    )
     chaos.add_argument(
         "--patience",
         type=float,
         default=usual.patience,
         metavar="SECONDS",
-        help="from the last fault until everybody has everything",
+        help="how long nodes may take after the last fault until all have all messages",
     )
-    chaos.add_argument("--seed", type=int, default=0, help="of the faults; schedules still differ")
-    chaos.add_argument("--out", type=Path, help="a new folder; kept (default: a temporary one)")
+    chaos.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the faults; real processes still run differently each time",
+    )
+    chaos.add_argument(
+        "--out", type=Path, help="a new folder, which is kept (default: a temporary one)"
+    )
     chaos.add_argument("--json", action="store_true", help="print one JSON object")
     chaos.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play all rounds, tell what was found."""
+    """Run all rounds and print what was found."""
     from causalcast.chaos.campaign import run_campaign
 
     outside = command_with_rights() if set(options.faults) & set(NETWORK_FAULTS) else []

@@ -79,7 +79,7 @@ def _add_collect(parser: argparse.ArgumentParser) -> None:
 
 
 def run_bootstrap(options: argparse.Namespace) -> int:
-    """Start everything, say when it is there, and stay until the nodes have ended."""
+    """Start all nodes, say when they are ready, and wait until they have ended."""
     console = _console()
     experiment = _prepare(options)
     running = experiment.start()
@@ -97,7 +97,7 @@ def run_bootstrap(options: argparse.Namespace) -> int:
 
 
 def run_trigger(options: argparse.Namespace) -> int:
-    """Wait until all nodes are there, and tell the contact."""
+    """Wait until all nodes are ready, then tell the contact node to begin."""
     console = _console()
     experiment = Experiment(options.dir)
     with console.status("waiting for the nodes") as status:

@@ -16,7 +16,7 @@ def add_gather(subparsers: Any) -> None:
 
 
 def run_gather(options: argparse.Namespace) -> int:
-    """Gather, and say what came together."""
+    """Gather the logs, and print what the run contains."""
     from causalcast.trace.gather import gather
 
     run = gather(options.folders, options.out)

@@ -104,7 +104,7 @@ def run_import(options: argparse.Namespace) -> int:
 
 
 def _form(files: LogFiles) -> str:
-    """What the files hold, which must be one thing; elsewhere it must be said."""
+    """Which form the files have. All must have the same; for a URI it must be given."""
     forms = {form_of(path): path for path in files.paths}
     if len(forms) > 1:
         said = ", ".join(f"{files.name(path)} is {form}" for form, path in forms.items())

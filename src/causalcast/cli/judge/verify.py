@@ -161,7 +161,7 @@ def _result(result: "PropertyResult") -> str:
 
 
 def _status(result: "PropertyResult") -> str:
-    """Something broken that nobody promised or asked for is told as such."""
+    """The status; a violation that does not count is marked as such."""
     if result.status == "violated" and not result.counted:
         return "violated (not counted)"
     return result.status

@@ -32,8 +32,8 @@ examples:
   causalcast watch demo-run --until-idle 10  stop when nothing new has come for ten seconds, and
                                              give the verdict that `verify` gives
 
-What it has seen is kept in RUN/watch-state (or --state): started again, it goes on. A delivery that
-is owed and does not come is told as overdue; only the end of a run makes it a violation.
+The state is kept in RUN/watch-state (or --state), so that a restarted watch continues. A delivery
+that does not come in time is reported as overdue; only at the end of a run is it a violation.
 exit code: 0 no violation so far; 1 there was one; 2 unusable input
 """
 NO_REMOTE = (
@@ -56,11 +56,18 @@ def add_to(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folders", nargs="+", type=place, metavar="RUN", help="runs, or node logs")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="default: RUN/watch-state")
-    parser.add_argument("--until-idle", type=float, metavar="SECONDS", help="then stop")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="where to keep its state (default: RUN/watch-state)",
+    )
+    parser.add_argument(
+        "--until-idle", type=float, metavar="SECONDS", help="stop when nothing new came for so long"
+    )
     parser.add_argument(
         "--overdue", type=float, default=10.0, metavar="SECONDS",
-        help="how long a delivery may be owed before it is told (default: 10)",
+        help="report a delivery that is still missing after so long (default: 10)",
     )  # fmt: skip
     add_spark_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -122,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _tell_verdicts(spark: Any, watch: "Watch", teller: "_Teller") -> int:
-    """No more files will come: what is missing now is missing, and late members can be judged."""
+    """Judge the whole runs: no more files will come, so what is missing now stays missing."""
     from causalcast.pipeline.verdicts.verdict import VIOLATED
     from causalcast.pipeline.verify import verify
 
@@ -146,7 +153,7 @@ def _holds_lines(folders: list[Path]) -> bool:
 
 
 def _stop_signals() -> threading.Event:
-    """Set when the user wants to stop; PySpark's own handler would break off in mid-sentence."""
+    """An event that is set on SIGINT or SIGTERM. PySpark's own handler would stop in mid-output."""
     over = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -155,7 +162,7 @@ def _stop_signals() -> threading.Event:
 
 
 def _plainly(error: Exception) -> Exception:
-    """A failed stream in one line: our own words if the check refused its input."""
+    """The error of a failed stream in one line; ours, if the check refused its input."""
     text = str(error)
     for line in text.splitlines():
         if "TraceError:" in line:
@@ -195,7 +202,7 @@ def _follow(followers: list[Any], watch: "Watch", over: threading.Event) -> None
 
 
 class _Teller:
-    """Says what was found, and now and then that all is well."""
+    """Prints what was found, and a heartbeat now and then."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -205,7 +212,7 @@ class _Teller:
         self.batch: int | None = None
 
     def tell(self, progress: "Progress") -> None:
-        """A line per violation, and per delivery that is late or came at last."""
+        """Print each violation, each overdue delivery, and each that arrived after all."""
         self.batch = progress.batch if progress.batch is not None else self.batch
         for run, finding in progress.found:
             self.violations += 1
@@ -216,7 +223,7 @@ class _Teller:
             self._tell_finding("caught_up", run, finding, "green")
 
     def tell_how_it_goes(self, watch: "Watch", last: bool = False) -> None:
-        """A heartbeat every few seconds; at the end of every run, also of those at rest."""
+        """Print a heartbeat every few seconds; at the end one for every run, also idle ones."""
         if last or time.monotonic() - self.told_at > HEARTBEAT_SECONDS:
             self.told_at = time.monotonic()
             with watch.lock:

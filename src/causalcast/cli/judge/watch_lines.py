@@ -13,7 +13,7 @@ HEARTBEAT_SECONDS = 5.0
 
 
 def watch_lines(folders: list[Path], until_idle: float | None, as_json: bool) -> int:
-    """Tell what comes too late until interrupted, or idle; then what `verify` says of it all."""
+    """Print what comes too late until interrupted or idle; then print the verdict of `verify`."""
     from causalcast.pipeline.live.live_table import PATIENCE, LiveLines
     from causalcast.pipeline.verify import verify
     from causalcast.trace.log_files import LogFiles
@@ -107,7 +107,7 @@ class _Teller:
         )
 
     def tell_verdict(self, verdict: Any) -> None:
-        """What `verify` says of all that came."""
+        """Print what `verify` says of all lines together."""
         statuses = {result.name: result.status for result in verdict.results}
         if self.as_json:
             print(json.dumps({"verdict": verdict.verdict, "checked": statuses}), flush=True)

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(client: ControlClient, group: str, me: int) -> None:
-    """Print what others say; our own lines stand on the screen already."""
+    """Print what others publish; our own lines are on the screen already."""
     with contextlib.suppress(NodeError, OSError, ValueError):
         for message in client.messages(group):
             if message["origin"] != me:
@@ -65,7 +65,7 @@ def _show(client: ControlClient, group: str, me: int) -> None:
 
 
 def _line(message: dict[str, Any]) -> str:
-    """Who says what; also of those who publish plain texts."""
+    """The sender and the text of a message; plain texts from other programs work, too."""
     text = message.get("text", f"(binary) {message.get('base64')}")
     with contextlib.suppress(ValueError, TypeError, KeyError):
         said = json.loads(text)

@@ -169,7 +169,7 @@ class Story:
         return sum(delivered.values())
 
     def _delivered_by_others(self, node: int) -> int:
-        """What the node's groups have delivered elsewhere, so what it should have too."""
+        """How much other members of the node's groups delivered, so what it should deliver."""
         total = 0
         for name, members in GROUPS.items():
             if node in members:

@@ -127,7 +127,7 @@ def run_join(options: argparse.Namespace) -> int:
 
 
 def run_leave(options: argparse.Namespace) -> int:
-    """`causalcast leave`: returns when the node has said that it will."""
+    """`causalcast leave`: returns when the node has agreed to leave."""
     with client_of(options) as client:
         answer = client.ask("stop")
     print(json.dumps(answer) if options.json else f"node {options.node} leaves")
@@ -199,7 +199,10 @@ def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:
 
 
 def protocol_for_toml(name: str) -> str:
-    """Checked now, so that a wrong name is one line and not five; a file by its whole path."""
+    """The protocol for the nodes' TOML files, a file with its full path.
+
+    It is checked here, so that a wrong name gives one error and not one per node.
+    """
     find_protocol(name)
     return str(Path(name).resolve()) if name.endswith(".py") else name
 

@@ -12,7 +12,10 @@ from rich.table import Table
 
 @contextmanager
 def progress_bar(what: str, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
-    """A bar that is told how much is done, from 0 to 1; none where nobody would see it."""
+    """A progress bar; gives a function to call with the share that is done, from 0 to 1.
+
+    Without a terminal there is none.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -22,7 +22,7 @@ def add_way_in(parser: argparse.ArgumentParser, contact: str) -> None:
 
 
 def way_in(options: argparse.Namespace) -> WayIn:
-    """What they say; ConfigError where that is no way."""
+    """The way that the flags describe; ConfigError if they describe none."""
     try:
         contact = Address.parse(options.contact)
     except ValueError as error:

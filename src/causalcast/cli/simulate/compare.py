@@ -34,13 +34,21 @@ def add_to(subparsers: Any) -> None:
         "table.",
         epilog="example: causalcast compare --nodes 16",
     )
-    parser.add_argument("scenario", nargs="?", type=Path, help="a workload of your own (TOML)")
-    parser.add_argument("--protocol", action="append", metavar="NAME", help="only this; repeatable")
-    parser.add_argument("--nodes", type=int, default=12, help="by default 12")
-    parser.add_argument("--count", type=int, default=8, help="publications of each; by default 8")
-    parser.add_argument("--payload-bytes", type=int, default=32, help="by default 32")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the result for machines")
+    parser.add_argument(
+        "scenario", nargs="?", type=Path, help="a scenario with your own workload (TOML)"
+    )
+    parser.add_argument(
+        "--protocol", action="append", metavar="NAME", help="compare only this; may be repeated"
+    )
+    parser.add_argument("--nodes", type=int, default=12, help="how many nodes (default: 12)")
+    parser.add_argument(
+        "--count", type=int, default=8, help="publications of each node (default: 8)"
+    )
+    parser.add_argument(
+        "--payload-bytes", type=int, default=32, help="size of each message (default: 32)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
@@ -69,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def contestants(names: list[str] | None) -> list[Contestant]:
-    """Those of the survey, or those that are named; of these any protocol."""
+    """The protocols of the survey, or the ones that are named."""
     if not names:
         return list(CONTESTANTS)
     chosen: list[Contestant] = []

@@ -64,8 +64,20 @@ def add_to(subparsers: Any) -> None:
         help="try steps of different nodes that commute in one order only: as good a proof with "
         "fewer states, but a counter-example need not be the shortest; no faults but cuts",
     )
-    parser.add_argument("--most-states", type=int, default=10_000_000, metavar="N")
-    parser.add_argument("--most-seconds", type=float, default=3600, metavar="S")
+    parser.add_argument(
+        "--most-states",
+        type=int,
+        default=10_000_000,
+        metavar="N",
+        help="give up after so many states (default: 10,000,000)",
+    )
+    parser.add_argument(
+        "--most-seconds",
+        type=float,
+        default=3600,
+        metavar="S",
+        help="give up after so many seconds (default: 3600)",
+    )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(
         "--mutants",
@@ -73,12 +85,12 @@ def add_to(subparsers: Any) -> None:
         metavar="FILE",
         help=f"the file that has the mutant; by default {FOLDER}/PROTOCOL.py",
     )
-    parser.add_argument("--json", action="store_true", help="print the result for machines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Explore, and say how much there was and what was found."""
+    """Explore, and print how many states there were and what was found."""
     settings = parse_settings(options.settings)
     scenario = Scenario.read(options.scenario, options.protocol, settings)
     limits = Limits(*(getattr(options, name) for name in Limits._fields))
@@ -106,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _counter(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """How many states there are so far; nobody knows how many there will be."""
+    """Shows how many states were found so far; the total is not known beforehand."""
     if quiet:
         yield None
         return
@@ -124,7 +136,7 @@ def _counter(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _lines() -> Callable[[int, int], None]:
-    """A line now and then, where a counter cannot be shown."""
+    """Prints a line now and then where there is no terminal."""
     told = time.monotonic()
 
     def tell(states: int, waiting: int) -> None:

@@ -21,8 +21,10 @@ def add_to(subparsers: Any) -> None:
         epilog="example: causalcast simulate scenarios/reordering_ring.toml --seed 7 --out runs/7",
     )
     parser.add_argument("scenario", type=scenario_path, metavar="SCENARIO", help=SCENARIO_HELP)
-    parser.add_argument("--seed", type=int, help="instead of the scenario's own")
-    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="a new folder")
+    parser.add_argument("--seed", type=int, help="use this seed instead of the scenario's")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="RUN", help="a new folder for the run"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -31,11 +33,13 @@ def add_to(subparsers: Any) -> None:
         metavar="OPTION=VALUE",
         help="an option of the protocol; durations may have a unit (50ms)",
     )
-    parser.add_argument("--protocol", metavar="NAME_OR_FILE", help="instead of the scenario's own")
+    parser.add_argument(
+        "--protocol", metavar="NAME_OR_FILE", help="use this protocol instead of the scenario's"
+    )
     parser.add_argument(
         "--trace",
         choices=list(LEVELS),
-        help="what to record; by default messages up to 1,000 nodes, else deliveries",
+        help="how much to record (default: messages; with more than 1,000 nodes deliveries)",
     )
     parser.add_argument(
         "--save-overlay",
@@ -43,7 +47,7 @@ def add_to(subparsers: Any) -> None:
         metavar="FILE",
         help="also write the links that stand when the workload begins, for overlay.from",
     )
-    parser.add_argument("--json", action="store_true", help="print the result for machines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 

@@ -33,9 +33,15 @@ def add_to(subparsers: Any) -> None:
         "after every step. A fault that could have happened and never did fails the campaign too.",
         epilog="example: causalcast swarm --protocol vector_clock_broadcast --seeds 0..1000",
     )
-    parser.add_argument("--protocol", required=True, metavar="NAME_OR_FILE")
     parser.add_argument(
-        "--seeds", type=seed_range, required=True, metavar="A..B", help="from A on, below B"
+        "--protocol", required=True, metavar="NAME_OR_FILE", help="the protocol to test"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=seed_range,
+        required=True,
+        metavar="A..B",
+        help="from A up to, but not including, B",
     )
     parser.add_argument(
         "--set",
@@ -55,7 +61,10 @@ def add_to(subparsers: Any) -> None:
         + ", ".join(PROPERTIES),
     )
     parser.add_argument(
-        "--by", choices=["both", "random", "adversary"], default="both", help="who chooses"
+        "--by",
+        choices=["both", "random", "adversary"],
+        default="both",
+        help="what draws the faults: random scenarios, the adversary, or both in turn (default)",
     )
     parser.add_argument(
         "--overlay", choices=["tree", "mesh"], default="", help="draw only such graphs"
@@ -95,7 +104,7 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="by default one per core"
     )
-    parser.add_argument("--json", action="store_true", help="print the result for machines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark_options(parser)
     parser.set_defaults(run=run)
 

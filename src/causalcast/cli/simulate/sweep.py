@@ -41,7 +41,9 @@ def add_to(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenarios", nargs="+", type=Path, metavar="SCENARIO", help="TOML files")
-    parser.add_argument("--seeds", required=True, metavar="A..B", help="A is included, B is not")
+    parser.add_argument(
+        "--seeds", required=True, metavar="A..B", help="from A up to, but not including, B"
+    )
     parser.add_argument(
         "--out",
         type=place,

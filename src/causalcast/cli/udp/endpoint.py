@@ -88,14 +88,14 @@ class UdpEndpoint:
         self._perform(peer, out)
 
     def transmit(self, peer: int, datagram: Datagram) -> None:
-        """Let a datagram leave, whatever the watcher thinks of it."""
+        """Send a datagram without asking the watcher."""
         try:
             self._sending.sendto(encode(datagram, self._listen), self._peers[peer])
         except OSError:
             self.counts["not_sent"] += 1  # as if it were lost on the way
 
     def forget(self, peer: int) -> None:
-        """Hear and tell this peer nothing any more."""
+        """Stop listening to this peer and sending to it."""
         self._indices.pop(self._peers[peer], None)
         self._cancel(peer)
 

@@ -1,1 +1,1 @@
-"""The looks that a check takes at the logs of a run, and one property per file in `checks`."""
+"""The passes of a check over the logs of a run; `checks` has one property per file."""

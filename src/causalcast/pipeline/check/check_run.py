@@ -1,4 +1,4 @@
-"""Checks a run in four looks at its logs, whoever holds them: this process, or Spark tasks.
+"""Checks a run in five passes over its logs, in this process or in Spark tasks.
 
     publish_rows    what was published                      every file
     direct_causes   what each publication followed          every file
@@ -59,7 +59,7 @@ class Counts:
 
     @property
     def judged(self) -> int:
-        """Deliveries of which everything that is known agrees, or contradicts the order."""
+        """Deliveries that could be judged: the log shows whether they keep the order."""
         return self.deliveries - self.unknown
 
 
@@ -201,7 +201,7 @@ def _agreement(
     silent: list[int],
     knowledge: Knowledge,
 ) -> list[Finding]:
-    """Names whoever lacks what others delivered; most runs have nobody to name."""
+    """Lists the nodes that lack a message that others delivered. Most runs have none."""
     if not total.broken().any():
         return []
     places = [

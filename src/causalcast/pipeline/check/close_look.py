@@ -1,4 +1,4 @@
-"""What exactly is wrong with a log: every check in turn, for the few logs that need it."""
+"""Finds what exactly is wrong with a log: runs every check on the few logs that need it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -53,7 +53,7 @@ class Knowledge:
 
 
 def look_closely(logs: Iterable[LogView], knowledge: Knowledge) -> CloseLook:
-    """Everything that can be said about some logs without the others."""
+    """All findings about some logs that need no other log."""
     look = CloseLook(agreement.Tally.empty(len(knowledge.graph.publications)))
     for log in logs:
         breaks = find_early_deliveries(log, knowledge.replies, knowledge.keys)

@@ -175,7 +175,7 @@ class LogView:
 
     @property
     def leaves_doubts(self) -> bool:
-        """Whether what is owed and what is owed for certain may differ."""
+        """Whether some of what is owed is owed only perhaps, because rows may be missing."""
         return not self.whole or bool(self.repetition.any())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Judges the events of another system while they come in: what arrives after something it precedes.
+"""Judges the events of another system while they come in: finds causes that arrive after effects.
 
 Of a system that is still running, or whose log is partial, nothing can be said about what is
 missing. So there is one question: does a message come here that precedes one which came before?
@@ -149,7 +149,7 @@ class ArrivalCheck:
         return found
 
     def finish(self) -> list[LateArrival]:
-        """No more rows will come: what still waits, waits for what nobody wrote."""
+        """No more rows will come: judge what still waits for a publication that nobody logged."""
         found = self.settle()
         while self.rows_waiting():
             self._give_up()
@@ -171,7 +171,7 @@ class ArrivalCheck:
                     moved = True
 
     def _lose_patience(self) -> bool:
-        """Pass over deliveries that waited too long; whether there were any."""
+        """Skip deliveries that waited too long for their publication. True if there were any."""
         if self.patience is None:
             return False
         lost = False

@@ -76,7 +76,7 @@ def at_hand(runs: Sequence[Path | RunAtHand]) -> list[RunAtHand]:
 
 
 def runs_under(places: Sequence[Place]) -> list[Place]:
-    """The same places, but for each folder that holds runs, those runs in the order of their names.
+    """Replaces each folder that holds runs by those runs, in the order of their names.
 
     A path of this machine that is no run and holds none is an error; others are left to Spark.
     """

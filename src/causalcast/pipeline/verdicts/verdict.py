@@ -1,11 +1,11 @@
-"""What a run promised against what was found: the summary people and scripts read.
+"""Compares what a run promised with what was found: the summary for people and scripts.
 
 All six properties are always reported, and reply order where causes are declared. The verdict
 counts what the run promised and causal order, unless the caller says otherwise.
 
 A partial log has no verdict `ok`: what breaks a property in it is violated, of the rest something
 is unknown, and a figure says how much could be judged. A log in which something is delivered before
-it was published is wrong itself, and judges nobody.
+it was published is itself wrong, so nobody is judged by it.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Agreement: what one correct member delivered, every correct member that is owed it has.
+"""Agreement: what one correct member delivered, every correct member that is owed it delivers.
 
 Correct = up at the end and still a member. Two steps, because it speaks about all logs at once:
 each piece of the run says which publications its correct members delivered and which they lack;
@@ -23,7 +23,7 @@ WORDS = {
 
 @dataclass
 class Tally:
-    """Per publication, as bits, what some logs have of it."""
+    """Per publication, as bits: who of some logs is owed it and who delivered it."""
 
     delivered: Ints
     """Some correct member delivered it."""
@@ -69,7 +69,10 @@ def find(log: LogView, broken: Bools) -> list[Finding]:
 
 
 def _final(log: LogView) -> list[tuple[Bools, Bools]]:
-    """Per membership that lasts: what it is owed, and all of that group; none if it is down."""
+    """What each membership that lasts to the end is owed, and all publications of its group.
+
+    Nothing if the node is down at the end.
+    """
     if log.down_at_the_end:
         return []
     groups = log.graph.publications.group

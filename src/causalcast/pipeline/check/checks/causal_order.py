@@ -32,7 +32,7 @@ def find(log: LogView, breaks: EarlyDeliveries, of_origin: EarlyDeliveries) -> l
 def early_findings(
     name: str, log: LogView, few: list[EarlyDelivery], total: int, graph: PublishGraph
 ) -> list[Finding]:
-    """Early deliveries, with chains of a graph that tie them to what they came before."""
+    """Early deliveries, each with the chain of causes from what should have come first."""
     found = [_finding(name, log, early, graph, n < CHAINS_PER_LOG) for n, early in enumerate(few)]
     return first_few(found, total)
 

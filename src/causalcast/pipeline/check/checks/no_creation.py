@@ -27,7 +27,7 @@ UNKNOWN_IF_PARTIAL = ("unpublished", "not_a_member")  # the row that explains it
 
 
 def find(log: LogView) -> list[Finding]:
-    """Deliveries of this log that cannot be, and its publications that precede themselves."""
+    """Deliveries of this log that are impossible, and its publications that precede themselves."""
     wrong = _kinds_of_wrong(log)
     kinds = list(WORDS)
     if not log.whole:
@@ -49,7 +49,7 @@ def find(log: LogView) -> list[Finding]:
 
 
 def count_unknown(log: LogView) -> int:
-    """Deliveries of a partial log of which it cannot be known whether they can be."""
+    """Deliveries of a partial log that are impossible unless a row is missing."""
     if log.whole:
         return 0
     kinds = [list(WORDS).index(kind) for kind in UNKNOWN_IF_PARTIAL]

@@ -19,7 +19,7 @@ WORDS = {
 
 
 def find(log: LogView) -> list[Finding]:
-    """Deliveries of what was delivered before that nothing excuses."""
+    """Repeated deliveries without an excuse."""
     again = _inexcusable(log)[0]
     found = [
         Finding(NAME, "repeated", log.node, int(log.message[row]), int(row)) for row in again[:64]
@@ -28,7 +28,7 @@ def find(log: LogView) -> list[Finding]:
 
 
 def count_unknown(log: LogView) -> int:
-    """Repetitions of a partial log that a recovery may excuse whose row is missing."""
+    """Repeated deliveries of a partial log that a recovery may excuse, if its row is missing."""
     return len(_inexcusable(log)[1])
 
 

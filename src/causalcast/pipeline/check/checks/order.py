@@ -47,7 +47,7 @@ class EarlyDeliveries:
         return len(self.rows)
 
     def few(self, log: LogView, of_origin: Ints) -> list[EarlyDelivery]:
-        """Some of them to tell of: the first of each mechanism, then the first ones.
+        """Some of them as examples: the first of each mechanism, then the earliest.
 
         Mechanisms differ by whether the cause is of the same origin (`of_origin` has the rows for
         which one is), and by whether it is of the same group. Those between processes come first.
@@ -198,7 +198,7 @@ def kind_of(log: LogView, early: EarlyDelivery, cause: int) -> str:
 
 
 def missing_causes(log: LogView, early: EarlyDelivery, by_key: bool) -> Bools:
-    """Everything that was surely owed at a row and not there yet, whether it is a cause or not."""
+    """All that was certainly owed at a row and had not arrived, whether it is a cause or not."""
     for first, end, owed in log.surely:
         if first <= early.row < end:
             now = log.instant[early.row]

@@ -1,4 +1,4 @@
-"""Those who share a group as one: a message goes to one of them, and to one at all.
+"""Consumers that share a group: each message goes to exactly one of them.
 
 Who of them lacks a message breaks nothing; that two got it for the first time is a duplication, and
 that none got what another member of the group delivered breaks agreement. Both need all logs of a
@@ -62,7 +62,10 @@ def _bits(members: Int32s, size: int) -> Ints:
 def find(
     parts: Sequence[Portion], publications: Publications, delivered: Ints, whole: bool
 ) -> list[Finding]:
-    """What is wrong with shares as a whole; `delivered` is what any correct member delivered."""
+    """What the members of each share did wrong together.
+
+    `delivered`: what any correct member of the run delivered.
+    """
     found: list[Finding] = []
     shares: dict[tuple[int, str], list[Portion]] = {}
     for part in sorted(parts, key=lambda part: part.node):

@@ -259,6 +259,11 @@ class LogFollower:
         hidden.rename(self.out / "run.json")
 
 
+def follower_of(folder: Path, out: Path) -> LogFollower | None:
+    """What follows the node logs below a folder; none if there are none."""
+    return LogFollower([folder], out) if any(folder.rglob(f"*{SUFFIX}")) else None
+
+
 def _let_go(path: Path, first: int) -> TraceError:
     return TraceError(
         f"{path}: rows from {first} on were let go before anybody read them; give [trace] "

@@ -14,15 +14,13 @@ from rich.markup import escape
 from causalcast.cli.judge.watch_lines import watch_lines
 from causalcast.cli.shared.places import place, remote_ones
 from causalcast.cli.shared.spark_options import add_spark_options
-from causalcast.errors import ConfigError, MissingDependency, TraceError
-from causalcast.trace.node_log import SUFFIX
+from causalcast.errors import ConfigError, TraceError
 
 if TYPE_CHECKING:
     from causalcast.pipeline.live.live_watch import Progress, Watch
     from causalcast.pipeline.verdicts.verdict import Verdict
 
 HEARTBEAT_SECONDS = 5.0
-FOLLOW_SECONDS = 0.5
 EPILOG = """
 examples:
   causalcast watch demo-run                  the logs of real nodes under this folder
@@ -82,58 +80,26 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{elsewhere}: {NOT_HERE}")
     if _holds_lines(options.folders):
         return watch_lines(options.folders, options.until_idle, options.json)
-    from causalcast.pipeline.live.live_watch import Watch, start
+    from causalcast.pipeline.live.watch_runs import WatchedRuns
     from causalcast.pipeline.spark.session import make_session
+    from causalcast.trace.follow import follower_of
 
-    state = (options.state or options.folders[0] / "watch-state").resolve()
-    patterns, followers = _what_to_watch(options.folders, state)
-    try:
-        (state / "runs").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--state {state}: cannot be written ({error.strerror})") from None
     teller = _Teller(options.json)
-    watch = Watch(state / "runs", teller.tell, options.overdue)
+    watched = WatchedRuns(options.folders, follower_of, options.state, teller.tell, options.overdue)
     spark = make_session(options.master, brief=True)
-    over = _stop_signals()
-    thread = threading.Thread(target=_follow, args=(followers, watch, over), daemon=True)
-    thread.start()
-    query = start(spark, patterns, watch, state / "checkpoint")
-    try:
-        while not over.is_set() and not query.awaitTermination(1):
-            watch.tick()
-            teller.tell_how_it_goes(watch)
-            # Until the first batch is through, Spark is only getting ready.
-            if query.lastProgress is None or query.status["isDataAvailable"]:
-                watch.last_news = time.monotonic()
-            idle = time.monotonic() - watch.last_news
-            if options.until_idle is not None and idle > options.until_idle:
-                break
-    except Exception as error:
-        raise _plainly(error) from None
-    finally:
-        interrupted = over.is_set()
-        over.set()
-        thread.join()
-        query.stop()
-    if not interrupted:
-        watch.finish()
-        if next(watch.every_run(), None) is None:
-            names = ", ".join(map(str, options.folders))
-            raise TraceError(f"{names}: nothing came: no run, no node log, no JSON lines (*.jsonl)")
-    teller.tell_how_it_goes(watch, last=True)
-    if interrupted:
+    ended = watched.run(spark, _stop_signals(), options.until_idle, teller.tell_how_it_goes)
+    teller.tell_how_it_goes(watched.watch, last=True)
+    if not ended:
         return 1 if teller.violations else 0
-    for follower in followers:
-        follower.finish()
-    return _tell_verdicts(spark, watch, teller)
+    return _tell_verdicts(spark, watched.whole_runs(), teller)
 
 
-def _tell_verdicts(spark: Any, watch: "Watch", teller: "_Teller") -> int:
+def _tell_verdicts(spark: Any, runs: list[Path], teller: "_Teller") -> int:
     """Judge the whole runs: no more files will come, so what is missing now stays missing."""
     from causalcast.pipeline.verdicts.verdict import VIOLATED
     from causalcast.pipeline.verify import verify
 
-    found = verify([Path(run) for run, _ in watch.every_run()], spark=spark)
+    found = verify(runs, spark=spark)
     for one in found:
         teller.tell_verdict(one)
     return 1 if teller.violations or any(one.verdict == VIOLATED for one in found) else 0
@@ -159,46 +125,6 @@ def _stop_signals() -> threading.Event:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: over.set())
     return over
-
-
-def _plainly(error: Exception) -> Exception:
-    """The error of a failed stream in one line; ours, if the check refused its input."""
-    text = str(error)
-    for line in text.splitlines():
-        if "TraceError:" in line:
-            return TraceError(line.partition("TraceError:")[2].strip())
-    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    return MissingDependency(f"the stream failed: {lines[0]}")
-
-
-def _what_to_watch(folders: list[Path], state: Path) -> tuple[list[str], list[Any]]:
-    """Patterns of event folders, and what makes event files from the logs of real nodes."""
-    from causalcast.trace.follow import LogFollower
-
-    patterns: list[str] = []
-    followers = []
-    for number, folder in enumerate(folders):
-        if not folder.is_dir():
-            raise TraceError(f"{folder}: no such folder")
-        if (folder / "run.json").is_file():
-            (folder / "events").mkdir(exist_ok=True)
-            patterns.append(str(folder.resolve() / "events"))
-        elif any(folder.rglob(f"*{SUFFIX}")):
-            out = state / "followed" / f"{number}-{folder.resolve().name}"
-            followers.append(LogFollower([folder], out))
-            patterns.append(str(out / "events"))
-        else:
-            patterns.append(str(folder.resolve() / "*" / "events"))
-    return patterns, followers
-
-
-def _follow(followers: list[Any], watch: "Watch", over: threading.Event) -> None:
-    while followers:
-        for follower in followers:
-            if follower.step():
-                watch.last_news = time.monotonic()
-        if over.wait(FOLLOW_SECONDS):
-            return
 
 
 class _Teller:

@@ -65,6 +65,8 @@ INTERPRETED = (
     "simulator/directed_run.py",
     "simulator/run_result.py",
     "simulator/scenarios/saved_graph.py",
+    "simulator/scenarios/graph_table.py",
+    "simulator/scenarios/network_table.py",
 )
 OBJECTS = Path("build/objects")  # object files of earlier builds, by what they were made from
 

@@ -3,14 +3,9 @@
 Everything is checked before anything runs; an error names the file, the key and what was expected.
 """
 
-import random
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from causalcast.core import graphs
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, NodeId
@@ -20,12 +15,12 @@ from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.simulator.scenarios.director import Step, parse
 from causalcast.simulator.scenarios.faults import KINDS, LINK_FAULTS, NODE_FAULTS, Fault
+from causalcast.simulator.scenarios.graph_table import read_topology
+from causalcast.simulator.scenarios.network_table import read_network
 from causalcast.simulator.scenarios.workload import Stream
-from causalcast.simulator.worlds.network import Bandwidth, Latency, NetworkPlan
 from causalcast.toml_table import Table
 
 MS = 1000  # microseconds
-GRAPHS = (*graphs.SIMPLE, "tree", "random_tree", "random_regular", "edges")
 
 
 class RandomFaults:
@@ -65,7 +60,7 @@ class Scenario:
         options = table.table("options").rest()
         self.join_every_us = self.settle_us = 0
         self.blueprint = self._blueprint(table, options, settings or {})
-        self.network = self._network(table)
+        self.network = read_network(table, where, self.seed, self.detection_us)
         self.streams = [
             stream for entry in table.tables("publish") for stream in self._streams(entry)
         ]
@@ -109,7 +104,7 @@ class Scenario:
     ) -> Blueprint:
         protocol = find_protocol(self.protocol_name)
         overlay_table = table.table("overlay")
-        overlay_name, topology = self._topology(overlay_table)
+        overlay_name, topology = read_topology(overlay_table, self.where, self.seed)
         overlay = find_overlay(overlay_name)
         if not overlay.static:
             # Founders join one after the other before anything else happens.
@@ -146,52 +141,6 @@ class Scenario:
         except ValueError as error:
             raise ConfigError(f"{self.where}: {section}.{error}") from None
 
-    def _topology(self, table: Table) -> tuple[str, Topology]:
-        """The overlay's name and its graph at the start."""
-        if table.has("from"):
-            return table.text("kind", "static_graph"), self._saved_graph(table)
-        kind = table.text("kind")
-        nodes = table.integer("nodes", least=1)
-        rng = random.Random(f"{self.seed}/topology")
-        if kind not in GRAPHS:
-            find_overlay(kind)  # says what is known if there is no such overlay
-            return kind, graphs.from_edges(nodes, [])
-        try:
-            edges = self._edges(kind, nodes, table, rng)
-            return "static_graph", graphs.from_edges(nodes, edges)
-        except ValueError as error:
-            raise ConfigError(f"{self.where}: overlay: {error}") from None
-
-    def _edges(self, kind: str, nodes: int, table: Table, rng: random.Random) -> list[graphs.Edge]:
-        if kind == "edges":
-            return [self._edge(table, edge) for edge in table.items("edges")]
-        if kind == "tree":
-            return graphs.tree(nodes, table.integer("degree", 3, least=2))
-        if kind == "random_tree":
-            return graphs.random_tree(nodes, rng)
-        if kind == "random_regular":
-            return graphs.random_regular(nodes, table.integer("degree", 5, least=1), rng)
-        return graphs.SIMPLE[kind](nodes)
-
-    def _edge(self, table: Table, edge: Any) -> graphs.Edge:
-        if not isinstance(edge, list) or len(edge) != 2 or not all(type(e) is int for e in edge):
-            raise table.wrong("edges", edge, "pairs of nodes such as [0, 1]")
-        return edge[0], edge[1]
-
-    def _saved_graph(self, table: Table) -> Topology:
-        path = Path(self.where).parent / table.text("from")
-        try:
-            saved = pq.read_table(path, columns=["a", "b"])
-        except (OSError, pa.ArrowException, KeyError) as error:
-            first = str(error).splitlines()[0]
-            raise ConfigError(f"{self.where}: overlay.from = {str(path)!r}: {first}") from None
-        edges = list(zip(saved["a"].to_pylist(), saved["b"].to_pylist(), strict=True))
-        nodes = table.integer("nodes", 1 + max((max(edge) for edge in edges), default=0))
-        try:
-            return graphs.from_edges(nodes, edges)
-        except ValueError as error:
-            raise ConfigError(f"{self.where}: overlay.from: {error}") from None
-
     def _groups(self, table: Table, topology: Topology) -> Groups:
         everybody = list(topology.neighbours)
         subtrees = table.flag("subtrees", False)
@@ -219,84 +168,6 @@ class Scenario:
         if type(node) is not int or not 0 <= node < nodes:
             raise table.wrong(key, node, f"a node from 0 to {nodes - 1}")
         return NodeId(node)
-
-    # How
-
-    def _network(self, table: Table) -> NetworkPlan:
-        network = table.table("network")
-        bandwidth = self._bandwidth(network)
-        tick_us = network.integer("tick_us", 1, least=1)
-        if tick_us > 1 and bandwidth.limited:
-            raise ConfigError(
-                f"{self.where}: network.tick_us = {tick_us}: expected 1 where bandwidth is limited "
-                "(a frame takes only tens of microseconds)"
-            )
-        disk = table.table("disk")
-        plan = NetworkPlan(
-            self._latency(network),
-            bandwidth,
-            self._chance(network, "loss"),
-            self._chance(network, "duplication"),
-            network.flag("fifo", True),
-            tick_us,
-            network.text("exchange", "wire", ["wire", "shared"]) == "shared",
-            round(disk.number("sync_ms", 0.0, least=0) * MS),
-            self.detection_us,
-        )
-        disk.finish()
-        network.finish()
-        return plan
-
-    def _latency(self, network: Table) -> Latency:
-        rng = random.Random(f"{self.seed}/latency")
-        found = network.anything("latency_ms", 1.0)
-        if isinstance(found, (int, float)) and not isinstance(found, bool) and found >= 0:
-            return Latency("constant", found * MS, found * MS, rng)
-        if not isinstance(found, dict):
-            raise network.wrong(
-                "latency_ms", found, 'a number or a table such as {kind="uniform", low=1, high=2}'
-            )
-        table = Table(self.where, found, "network.latency_ms")
-        kind = table.text("kind", choices=["uniform", "exponential", "per_link"])
-        if kind == "per_link":
-            return self._latency_per_link(table, rng)
-        if kind == "exponential":
-            low = high = table.number("mean", least=0)
-        else:
-            low = table.number("low", least=0)
-            high = table.number("high", least=low)
-        table.finish()
-        return Latency(kind, low * MS, high * MS, rng)
-
-    def _latency_per_link(self, table: Table, rng: random.Random) -> Latency:
-        """Each pair of nodes has a latency of its own, and each message up to `jitter` more."""
-        low = table.number("low", least=0)
-        high = table.number("high", least=low)
-        latency = Latency("uniform", 0, table.number("jitter", 1.0, least=0) * MS, rng)
-        latency.per_link = (round(low * MS), round(high * MS))
-        table.finish()
-        return latency
-
-    def _bandwidth(self, network: Table) -> Bandwidth:
-        nodes_per_host = network.integer("nodes_per_host", 0, least=0)
-        host_mbps = network.number("host_bandwidth_mbps", 0, least=0)
-        if (nodes_per_host > 0) != (host_mbps > 0):
-            raise ConfigError(
-                f"{self.where}: network.nodes_per_host and network.host_bandwidth_mbps: "
-                "expected both or neither"
-            )
-        return Bandwidth(
-            network.number("bandwidth_mbps", 0, least=0),
-            network.text("bandwidth_sharing", "per_link", ["per_link", "shared"]),
-            nodes_per_host,
-            host_mbps,
-        )
-
-    def _chance(self, network: Table, key: str) -> float:
-        chance = network.number(key, 0.0)
-        if not 0 <= chance < 1:
-            raise network.wrong(key, chance, "a probability from 0 to below 1")
-        return chance
 
     # What happens
 

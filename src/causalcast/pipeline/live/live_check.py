@@ -74,7 +74,11 @@ class _Node:
 
 
 class LiveCheck:
-    """The state of one run, bounded by what is on its way."""
+    """The state of one run, bounded by what is on its way.
+
+    One class of 370 lines because all properties are judged in one pass over the same state, which
+    is saved and read back as a whole.
+    """
 
     def __init__(self, members: dict[int, set[int]], redelivery: bool = False) -> None:
         self.redelivery = redelivery

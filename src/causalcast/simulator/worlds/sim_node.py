@@ -99,7 +99,11 @@ class Disk:
 
 @final
 class SimNode:
-    """One simulated node."""
+    """One simulated node.
+
+    Its 21 attributes stay in one object with slots: at ten thousand nodes it decides the speed how
+    close together in memory the things are that a message needs.
+    """
 
     __slots__ = (
         "_cursor",

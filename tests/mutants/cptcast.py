@@ -4,7 +4,13 @@ receiver. Those of safe links are planted in `prc_broadcast`."""
 from causalcast.core import Message, MessageId, Outbox, Publication
 from causalcast.parts.safe_links.links import Delivery, Link
 from causalcast.parts.safe_links.safe_path_setup import Control
-from causalcast.protocols.cptcast.announcements import CptCast, Stalled, TreeLink, Waiting
+from causalcast.protocols.cptcast.announcements import (
+    Announcements,
+    Stalled,
+    TreeLink,
+    Waiting,
+    prune,
+)
 from causalcast.protocols.cptcast.messages import Gossip, Grafted, IHave, Skip
 from causalcast.protocols.cptcast.receiver_order import ReceiverOrder
 from causalcast.protocols.cptcast.sender_order import SenderOrder
@@ -17,8 +23,7 @@ SHARED = {"tree": "shared"}  # more payloads are announced than in the tree of a
 
 _spread = SenderOrder.spread
 _take_token = ReceiverOrder._take_token
-_note_announcement = CptCast.note_announcement
-_ask_next = CptCast._ask_next
+_note = Announcements.note
 
 
 def remove_the_head(self: SenderOrder, link: TreeLink, message: MessageId, out: Outbox) -> None:
@@ -35,19 +40,19 @@ def spread_forgetting_grafts(
     self: SenderOrder, publication: Publication, hops: int, source: Link | None, out: Outbox
 ) -> None:
     """Whoever was asked is taken not to owe the payload any more."""
-    asked = dict(self.grafted.get(publication.id, {}))
+    asked = dict(self.announcements.grafted.get(publication.id, {}))
     _spread(self, publication, hops, source, out)
     for name in asked:
-        self.named[name].owed.pop(publication.id, None)
+        self.safe.named[name].owed.pop(publication.id, None)
 
 
 def spread_owed_by_announcers(
     self: SenderOrder, publication: Publication, hops: int, source: Link | None, out: Outbox
 ) -> None:
-    announcers = dict(self.missing.get(publication.id, {}))
+    announcers = dict(self.announcements.missing.get(publication.id, {}))
     _spread(self, publication, hops, source, out)
     for name in announcers:
-        self.named[name].owed[publication.id] = self.delivered
+        self.safe.named[name].owed[publication.id] = self.safe.delivered
 
 
 def control_overtakes(self: SenderOrder, link: Link, message: Message, out: Outbox) -> None:
@@ -74,17 +79,17 @@ def eager_overtakes(self: SenderOrder, link: TreeLink, delivery: Delivery, out: 
 
 
 def first_announcer_only(
-    self: CptCast, link: TreeLink, message: MessageId, hops: int, out: Outbox
+    self: Announcements, link: TreeLink, message: MessageId, hops: int, out: Outbox
 ) -> None:
     if message not in self.timed:
-        _note_announcement(self, link, message, hops, out)
+        _note(self, link, message, hops, out)
 
 
-def never_ask(self: CptCast, message: MessageId, out: Outbox) -> None:
-    self.timed.pop(message, None)
+def never_ask(self: ReceiverOrder, message: MessageId, out: Outbox) -> None:
+    self.announcements.timed.pop(message, None)
 
 
-def no_skip(self: CptCast, link: TreeLink, message: MessageId, out: Outbox) -> None:
+def no_skip(self: ReceiverOrder, link: TreeLink, message: MessageId, out: Outbox) -> None:
     if link.safe_out:
         self.peer_has(link, message, out)
 
@@ -92,10 +97,10 @@ def no_skip(self: CptCast, link: TreeLink, message: MessageId, out: Outbox) -> N
 def take_at_once(self: ReceiverOrder, link: TreeLink, gossip: Gossip, out: Outbox) -> None:
     """A payload is delivered although something announced before it has not come."""
     if link.owed.pop(gossip.publication.id, -1) >= 0:
-        self.prune(link, gossip.publication.id, out)
+        prune(link, gossip.publication.id, self.settings, out)
         self.peer_has(link, gossip.publication.id, out)
     else:
-        self.accept(gossip.publication, gossip.hops, link, out)
+        self.safe.accept(gossip.publication, gossip.hops, link, out)
 
 
 def deliver_grafted(self: ReceiverOrder, link: TreeLink, grafted: Grafted, out: Outbox) -> None:
@@ -106,17 +111,17 @@ def deliver_grafted(self: ReceiverOrder, link: TreeLink, grafted: Grafted, out: 
         del link.late[message]
     elif stalled is not None:
         stalled.delivery = Delivery(grafted.publication, grafted.hops)
-        self.unmark_grafted(link, message)
-        self.accept(grafted.publication, grafted.hops, link, out)
+        self.announcements.unmark_grafted(link, message)
+        self.safe.accept(grafted.publication, grafted.hops, link, out)
 
 
 def forget_late(self: ReceiverOrder, link: TreeLink, grafted: Grafted, out: Outbox) -> None:
     stalled = link.lacking.get(grafted.publication.id)
     if stalled is None:
-        self.accept(grafted.publication, grafted.hops, link, out)
+        self.safe.accept(grafted.publication, grafted.hops, link, out)
     else:
         stalled.delivery = Delivery(grafted.publication, grafted.hops)
-        self.unmark_grafted(link, grafted.publication.id)
+        self.announcements.unmark_grafted(link, grafted.publication.id)
         self._to_visit.append(link)
 
 
@@ -124,7 +129,7 @@ def control_does_not_stall(
     self: ReceiverOrder, link: TreeLink, message: Message, out: Outbox
 ) -> None:
     if isinstance(message, Control):
-        self.setup.on_message(link, message, out)
+        self.safe.setup.on_message(link, message, out)
     else:
         _take_token(self, link, message, out)
 
@@ -195,21 +200,21 @@ MUTANTS = [
         "first_announcer_only",
         "every announcer is remembered",
         ["agreement", "at_rest", "no_exception", "invariant", "no_duplication"],
-        [Patch(CptCast, "note_announcement", first_announcer_only)],
+        [Patch(Announcements, "note", first_announcer_only)],
         QUEUE,
     ),
     Mutant(
         "never_grafted",
         "what is announced and does not come is asked for",
         ["agreement", "at_rest"],
-        [Patch(CptCast, "_ask_next", never_ask)],
+        [Patch(ReceiverOrder, "ask_next", never_ask)],
         SHARED,
     ),
     Mutant(
         "skip_ignored",
         "a skip is the token of a message that comes from elsewhere",
         ["at_rest"],
-        [Patch(CptCast, "on_skip", no_skip)],
+        [Patch(ReceiverOrder, "_on_skip", no_skip)],
         SHARED,
     ),
     Mutant(

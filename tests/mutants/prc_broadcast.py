@@ -2,7 +2,7 @@
 
 from causalcast.core import MessageId, NodeId, Outbox, Publication
 from causalcast.core.ids import number_of, origin_of
-from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.links import Link, SafeLinks
 from causalcast.parts.safe_links.pieces import Piece, Pieces
 from causalcast.parts.safe_links.safe_path_setup import (
     IDLE,
@@ -15,7 +15,7 @@ from causalcast.parts.safe_links.safe_path_setup import (
     SafePathSetup,
 )
 from causalcast.parts.safe_links.vector_setup import CatchUp, VectorSetup
-from causalcast.protocols.prc_broadcast import Gossip, PrcBroadcast
+from causalcast.protocols.prc_broadcast import FloodTokens, Gossip, PrcBroadcast
 from causalcast.swarm.mutant import Mutant, Patch
 
 SAFE_PATH = {"link_setup": "safe_path"}
@@ -87,46 +87,44 @@ def ask_everybody(self: SafePathSetup, out: Outbox) -> None:
                 self._send(exchange.link, Adopt(), out)
 
 
-def spread_unborn(self: SafeLinkMulticast, publication: Publication, out: Outbox) -> None:
+def spread_unborn(self: SafeLinks, publication: Publication, out: Outbox) -> None:
     self.accept(publication, 0, None, out)
 
 
 def no_copy_for_the_sender(
-    self: PrcBroadcast, publication: Publication, hops: int, source: Link | None, out: Outbox
+    self: FloodTokens, publication: Publication, hops: int, source: Link | None, out: Outbox
 ) -> None:
-    for link in self.links.values():
+    for link in self.safe.links.values():
         if link is source:
             continue
         if link.safe_in:
-            link.owed[publication.id] = self.delivered
+            link.owed[publication.id] = self.safe.delivered
         if link.safe_out:
             out.send(link.peer, Gossip(publication), link.name)
 
 
 def owed_by_all(
-    self: PrcBroadcast, publication: Publication, hops: int, source: Link | None, out: Outbox
+    self: FloodTokens, publication: Publication, hops: int, source: Link | None, out: Outbox
 ) -> None:
-    for link in self.links.values():
+    for link in self.safe.links.values():
         if link.safe_in:
-            link.owed[publication.id] = self.delivered
+            link.owed[publication.id] = self.safe.delivered
         if link.safe_out:
             out.send(link.peer, Gossip(publication), link.name)
 
 
 def send_on_every_link(
-    self: PrcBroadcast, publication: Publication, hops: int, source: Link | None, out: Outbox
+    self: FloodTokens, publication: Publication, hops: int, source: Link | None, out: Outbox
 ) -> None:
-    for link in self.links.values():
+    for link in self.safe.links.values():
         if link.safe_in and link is not source:
-            link.owed[publication.id] = self.delivered
+            link.owed[publication.id] = self.safe.delivered
         out.send(link.peer, Gossip(publication), link.name)
 
 
-def deliver_on_every_link(self: PrcBroadcast, link: Link, message: object, out: Outbox) -> None:
-    if isinstance(message, Gossip) and link.owed.pop(message.publication.id, -1) < 0:
-        self.accept(message.publication, 0, link, out)
-    elif not isinstance(message, Gossip):
-        self.setup.on_message(link, message, out)  # type: ignore[arg-type]
+def deliver_on_every_link(self: PrcBroadcast, link: Link, gossip: Gossip, out: Outbox) -> None:
+    if link.owed.pop(gossip.publication.id, -1) < 0:
+        self.safe.accept(gossip.publication, 0, link, out)
 
 
 def owed_nothing(self: VectorSetup, theirs: dict[NodeId, int]) -> dict[MessageId, int]:
@@ -224,28 +222,28 @@ MUTANTS = [
         "unborn_spreads",
         "what a newcomer publishes waits for its birth",
         ["agreement", "causal_order", "fifo_order", "no_exception", "invariant"],
-        [Patch(SafeLinkMulticast, "on_publish", spread_unborn)],
+        [Patch(SafeLinks, "publish", spread_unborn)],
         SAFE_PATH,
     ),
     Mutant(
         "no_copy_back",
         "also the first sender gets a copy",
         ["at_rest"],
-        [Patch(PrcBroadcast, "spread", no_copy_for_the_sender)],
+        [Patch(FloodTokens, "spread", no_copy_for_the_sender)],
     ),
     Mutant(
         "sender_owes_what_it_sent",
         "who sent a message first owes it no more",
         ["at_rest"],
-        [Patch(PrcBroadcast, "spread", owed_by_all)],
+        [Patch(FloodTokens, "spread", owed_by_all)],
     ),
     Mutant(
         "unsafe_links_used",
         "messages travel on safe directions only",
         ["no_duplication", "causal_order", "fifo_order", "no_exception", "invariant", "agreement"],
         [
-            Patch(PrcBroadcast, "spread", send_on_every_link),
-            Patch(PrcBroadcast, "on_token", deliver_on_every_link),
+            Patch(FloodTokens, "spread", send_on_every_link),
+            Patch(PrcBroadcast, "_on_gossip", deliver_on_every_link),
         ],
     ),
     Mutant(

@@ -12,7 +12,7 @@ import pytest
 import test_cptcast_thesis as thesis
 
 from causalcast.core.ids import NodeId, message_id
-from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.links import Link, SafeLinks
 from causalcast.parts.safe_links.safe_path_setup import (
     DISCOVER,
     IDLE,
@@ -21,17 +21,17 @@ from causalcast.parts.safe_links.safe_path_setup import (
     Exchange,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast.announcements import CptCast
+from causalcast.protocols.cptcast.announcements import Announcements
 from causalcast.protocols.cptcast.messages import IHave
 from causalcast.protocols.cptcast.sender_order import SenderOrder
 from causalcast.simulator.worlds import lives
 
 _attempt_wait = SafePathSetup._wait
-_note_announcement = CptCast.note_announcement
+_note = Announcements.note
 _on_buffer = SafePathSetup._on_buffer
 _on_control = SafePathSetup._on_control
 _on_discover = SafePathSetup._on_discover
-_on_neighbour_up = SafeLinkMulticast.on_neighbour_up
+_on_neighbour_up = SafeLinks.on_neighbour_up
 _on_token = SenderOrder.on_token
 _speak = SafePathSetup._speak
 
@@ -51,16 +51,18 @@ def head_removed(self: SenderOrder, link: Any, message: Any, out: Any) -> None:
         self._pump(link, out)
 
 
-def timer_started_again(self: CptCast, message: Any, out: Any) -> None:
-    announcers = self.missing.get(message)
-    if announcers:
-        self.graft(self.named[next(iter(announcers))], message, out)  # type: ignore[arg-type]
-    self.start_waiting(message, self.settings.graft_again, out)
+def timer_started_again(self: SenderOrder, message: Any, out: Any) -> None:
+    link = self.announcements.ran_out(message)
+    if link is not None:
+        self._graft(link, message, out)
+    self.announcements.wait_again(message, out)
 
 
-def first_announcer_noted(self: CptCast, link: Any, message: Any, hops: int, out: Any) -> None:
+def first_announcer_noted(
+    self: Announcements, link: Any, message: Any, hops: int, out: Any
+) -> None:
     if message not in self.timed:
-        _note_announcement(self, link, message, hops, out)
+        _note(self, link, message, hops, out)
 
 
 def both_directions_finished(self: SafePathSetup, exchange: Any, buffer: Any, out: Any) -> None:
@@ -75,9 +77,9 @@ def late_control_taken(self: SafePathSetup, control: Any, out: Any) -> None:
     _on_control(self, control, out)
 
 
-def kept_by_peer(self: SafeLinkMulticast, peer: Any, link: Any, newborn: bool, out: Any) -> None:
+def kept_by_peer(self: SafeLinks, peer: Any, link: Any, out: Any) -> None:
     if peer not in self.links:
-        _on_neighbour_up(self, peer, link, newborn, out)
+        _on_neighbour_up(self, peer, link, out)
 
 
 def path_polled(self: SafePathSetup, exchange: Any, kind: int, out: Any) -> None:
@@ -90,7 +92,7 @@ def one_timer_for_all(self: SafePathSetup, exchange: Any, out: Any) -> None:
         _attempt_wait(self, exchange, out)
 
 
-def announced_back(self: CptCast, link: Any, message: Any, count: int, out: Any) -> None:
+def announced_back(self: SenderOrder, link: Any, message: Any, count: int, out: Any) -> None:
     out.send(link.peer, IHave(message, 0), link.name)
 
 
@@ -160,12 +162,12 @@ ERRORS: list[tuple[str, Patches, Callable[[], None]]] = [
     ),
     (
         "E6",
-        [(CptCast, "_ask_next", timer_started_again)],
+        [(SenderOrder, "ask_next", timer_started_again)],
         lambda: thesis.test_e6_the_timer_ends_when_nobody_is_left_to_ask("queue"),
     ),
     (
         "E7",
-        [(CptCast, "note_announcement", first_announcer_noted)],
+        [(Announcements, "note", first_announcer_noted)],
         lambda: thesis.test_e7_every_announcer_is_remembered("queue"),
     ),
     (
@@ -182,7 +184,7 @@ ERRORS: list[tuple[str, Patches, Callable[[], None]]] = [
     ),
     (
         "E12",
-        [(SafeLinkMulticast, "on_neighbour_up", kept_by_peer)],
+        [(SafeLinks, "on_neighbour_up", kept_by_peer)],
         thesis.test_e12_a_peer_that_comes_back_has_a_new_link,
     ),
     (
@@ -198,7 +200,7 @@ ERRORS: list[tuple[str, Patches, Callable[[], None]]] = [
     (
         "E15",
         [
-            (CptCast, "on_announced_known", announced_back),
+            (SenderOrder, "_on_announced_known", announced_back),
             (SenderOrder, "on_token", announcement_taken),
         ],
         lambda: thesis.test_e15_an_acknowledgement_is_no_announcement("queue"),

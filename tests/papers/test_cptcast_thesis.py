@@ -13,7 +13,7 @@ from causalcast.core.effects import Deliver, Send
 from causalcast.core.message import Message
 from causalcast.core.outbox import Outbox
 from causalcast.core.stack import MULTICAST
-from causalcast.parts.safe_links.links import Link, SafeLinkMulticast
+from causalcast.parts.safe_links.links import Link, SafeLinks
 from causalcast.parts.safe_links.safe_path_setup import (
     ALPHA,
     BETA,
@@ -25,10 +25,10 @@ from causalcast.parts.safe_links.safe_path_setup import (
     Control,
     SafePathSetup,
 )
-from causalcast.protocols.cptcast.announcements import CptCast, TreeLink
+from causalcast.protocols.cptcast.announcements import TreeLink
 from causalcast.protocols.cptcast.messages import Gossip, Have, IHave, Prune, Skip
 from causalcast.protocols.cptcast.sender_order import SenderOrder
-from causalcast.protocols.prc_broadcast import PrcBroadcast
+from causalcast.protocols.prc_broadcast import FloodTokens
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import parse
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -80,7 +80,7 @@ class Story:
         return self.world.nodes[node].stack.multicast
 
     def link(self, node: int, peer: int) -> Any:
-        return self.protocol(node).links[NodeId(peer)]
+        return self.protocol(node).safe.links[NodeId(peer)]
 
     def under_way(self, sender: int, to: int) -> list[Message]:
         queue = self.world.queues.get((NodeId(sender), NodeId(to)), [])
@@ -145,8 +145,8 @@ def test_figure_3_3_the_exchange_message_by_message() -> None:
     story.do("arrive 0 2", "arrive 2 1")  # A's discovery reaches B through C
     assert [type(m).__name__ for m in story.under_way(1, 0)] == ["Found"]
     story.do("arrive 1 0")
-    exchange_at_a = next(iter(e for e in a.setup.exchanges.values() if e.link.peer == 1))
-    exchange_at_b = next(iter(e for e in b.setup.exchanges.values() if e.link.peer == 0))
+    exchange_at_a = next(iter(e for e in a.safe.setup.exchanges.values() if e.link.peer == 1))
+    exchange_at_b = next(iter(e for e in b.safe.setup.exchanges.values() if e.link.peer == 0))
 
     def control(sender: int, to: int) -> Control:
         """The exchange's own message at the end of a queue; others may travel before it."""
@@ -246,7 +246,7 @@ def test_e6_the_timer_ends_when_nobody_is_left_to_ask(order: str) -> None:
     assert len(timers) == 1
     story.do(f"expire 1 graft {0 << 32 | 1}")
     assert not [key for key in story.world.nodes[1].timers if key[1] == "graft"]
-    assert not story.protocol(1).missing
+    assert not story.protocol(1).order.announcements.missing
 
 
 @pytest.mark.parametrize("order", ["queue", "receiver"])
@@ -264,7 +264,7 @@ def test_e7_every_announcer_is_remembered(order: str) -> None:
     story.do("publish 0 all", "bring 0 1", "bring 0 3")
     story.all_from(1, 2)
     story.all_from(3, 2)
-    assert len(story.protocol(2).missing[0 << 32 | 2]) == 2
+    assert len(story.protocol(2).order.announcements.missing[0 << 32 | 2]) == 2
     story.do("crash 0", "crash 1")
     assert not story.broken()
     assert story.delivered(2) == ["0.1", "0.2"]
@@ -315,11 +315,11 @@ def test_e8_a_one_way_link_is_told_what_need_not_be_kept(order: str) -> None:
 
 
 def test_e8_without_have_the_queue_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(self: CptCast, link: TreeLink, message: int, count: int, out: Any) -> None:
+    def silent(self: SenderOrder, link: TreeLink, message: int, count: int, out: Any) -> None:
         if link.safe_out:
             self.peer_has(link, message, out)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SenderOrder, "on_announced_known", silent)
+    monkeypatch.setattr(SenderOrder, "_on_announced_known", silent)
     story = one_way_link("queue")
     story.do("publish 2 all", "bring 2 1", "bring 2 0", "arrive 0 1")
     story.do("publish 0 all", "crash 2")
@@ -338,7 +338,7 @@ def exchange_with_two_in_the_buffer() -> Story:
         story.all_from(a, b)
     story.link_appears(0, 1)
     story.do("arrive 0 1", "arrive 1 0")
-    exchange = next(e for e in story.protocol(0).setup.exchanges.values() if e.link.peer == 1)
+    exchange = next(e for e in story.protocol(0).safe.setup.exchanges.values() if e.link.peer == 1)
     while exchange.buffer is None:
         for a, b in ((0, 2), (2, 1), (1, 0), (1, 2), (2, 0)):
             if exchange.buffer is None:
@@ -377,7 +377,6 @@ def test_e12_a_peer_that_comes_back_has_a_new_link() -> None:
     protocol = story.protocol(1)
     old: Link = story.link(1, 0)
     assert old.safe_in and old.safe_out
-    assert isinstance(protocol, SafeLinkMulticast)
     protocol.on_neighbour_up(NodeId(0), 77, False, story.world.out)  # type: ignore[arg-type]
     assert story.link(1, 0) is not old and not story.link(1, 0).safe_in
     protocol.on_neighbour_down(NodeId(0), old.name, story.world.out)
@@ -455,7 +454,7 @@ def test_e15_an_acknowledgement_is_no_announcement(order: str) -> None:
     story.do("publish 2 all", "bring 2 0", "bring 2 1", "arrive 0 1")
     story.all_from(1, 0)
     assert not [key for key in story.world.nodes[0].timers if key[1] == "graft"]
-    assert not story.protocol(0).missing
+    assert not story.protocol(0).order.announcements.missing
 
 
 def test_e10_control_messages_of_a_link_that_is_gone_leave_nothing_behind() -> None:
@@ -468,9 +467,9 @@ def test_e10_control_messages_of_a_link_that_is_gone_leave_nothing_behind() -> N
     story.do("cut 0 1")
     story.do("arrive 0 1")  # B hears of the end; alpha comes after it
     story.all_from(2, 1)
-    assert not [e for e in story.protocol(1).setup.exchanges.values() if e.link.peer == 0]
+    assert not [e for e in story.protocol(1).safe.setup.exchanges.values() if e.link.peer == 0]
     story.run.complete()
-    assert all(story.protocol(node).setup.size() < 20 for node in range(3))
+    assert all(story.protocol(node).safe.setup.size() < 20 for node in range(3))
 
 
 def test_e13_and_e16_an_attempt_whose_path_broke_is_followed_by_another() -> None:
@@ -527,13 +526,11 @@ def test_e2_a_message_is_passed_on_before_it_is_delivered(
 
 
 def test_e2_delivered_first_an_answer_could_overtake_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deliver_first(
-        self: SafeLinkMulticast, publication: Any, hops: int, source: Any, out: Any
-    ) -> None:
+    def deliver_first(self: SafeLinks, publication: Any, hops: int, source: Any, out: Any) -> None:
         out.deliver(publication)
         self._begin(publication, hops, source, out)
 
-    monkeypatch.setattr(SafeLinkMulticast, "accept", deliver_first)
+    monkeypatch.setattr(SafeLinks, "accept", deliver_first)
     assert step_of_the_middle_node(*FAMILY[0])[0] is Deliver
 
 
@@ -546,16 +543,16 @@ def test_e3_further_copies_are_recognised(protocol: str, options: dict[str, Any]
 
 
 def test_e3_where_nobody_owes_every_copy_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    spread = PrcBroadcast.spread
+    spread = FloodTokens.spread
 
     def without_memory(
-        self: PrcBroadcast, publication: Any, hops: int, source: Any, out: Any
+        self: FloodTokens, publication: Any, hops: int, source: Any, out: Any
     ) -> None:
         spread(self, publication, hops, source, out)
-        for link in self.links.values():
+        for link in self.safe.links.values():
             link.owed.clear()
 
-    monkeypatch.setattr(PrcBroadcast, "spread", without_memory)
+    monkeypatch.setattr(FloodTokens, "spread", without_memory)
     story = Story("prc_broadcast", [(0, 1), (0, 2), (1, 2)], [], link_setup="safe_path")
     story.do("publish 0 all", "bring 0 1", "bring 0 2", "bring 1 2")
     assert story.delivered(2) == ["0.1", "0.1"]
@@ -570,7 +567,7 @@ def test_e14_a_slow_exchange_is_given_time_at_every_step() -> None:
     story.link_appears(0, 1)
     story.do("arrive 0 1", "arrive 1 0")
     link = story.link(0, 1)
-    exchange = next(e for e in story.protocol(0).setup.exchanges.values() if e.link.peer == 1)
+    exchange = next(e for e in story.protocol(0).safe.setup.exchanges.values() if e.link.peer == 1)
 
     def runs_out_at() -> int:
         [at] = [
@@ -623,10 +620,10 @@ def test_e20_what_a_newcomer_says_before_its_birth_comes_first(setup: str) -> No
 
 
 def test_e20_spread_at_once_the_first_word_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spread_unborn(self: SafeLinkMulticast, publication: Any, out: Any) -> None:
+    def spread_unborn(self: SafeLinks, publication: Any, out: Any) -> None:
         self.accept(publication, 0, None, out)
 
-    monkeypatch.setattr(SafeLinkMulticast, "on_publish", spread_unborn)
+    monkeypatch.setattr(SafeLinks, "publish", spread_unborn)
     story = newcomer_between_two("safe_path")
     story.do("publish 4 all")
     story.run.complete()

@@ -20,8 +20,10 @@ from typing import final
 from mypy_extensions import mypyc_attr
 
 from causalcast.core import (
+    LinkId,
     Message,
     MessageId,
+    Multicast,
     Needs,
     NodeId,
     Option,
@@ -34,7 +36,7 @@ from causalcast.core import (
 from causalcast.parts.safe_links import link_setups
 from causalcast.parts.safe_links.links import (
     Link,
-    SafeLinkMulticast,
+    Tokens,
     all_came_in_turn,
     nothing_is_owed,
     reached_by,
@@ -64,18 +66,18 @@ class Skip(Message):
         self.message = message
 
 
-class PrcBroadcast(SafeLinkMulticast):
-    """Safe links, and what they owe."""
+class FloodTokens(Tokens):
+    """A copy for every safe link, at the first receipt."""
 
-    def __init__(self, me: NodeId, newcomer: bool, skips: bool) -> None:
-        super().__init__(me, newcomer)
-        self.skips = skips
+    def __init__(self, setup: Setup) -> None:
+        self.skips = setup.text("answer") == "skip"
+        self.safe = link_setups.safe_links(setup, self)
 
     def spread(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         gossip = Gossip(publication)
-        for link in self.links.values():
+        for link in self.safe.links.values():
             if link.safe_in and link is not source:
-                link.owed[publication.id] = self.delivered
+                link.owed[publication.id] = self.safe.delivered
             if not link.safe_out:
                 continue
             if link is source and self.skips:
@@ -83,26 +85,69 @@ class PrcBroadcast(SafeLinkMulticast):
             else:
                 send_in_order(link, gossip, out)
 
-    def on_token(self, link: Link, message: Message, out: Outbox) -> None:
+    def peer_has(self, link: Link, message: MessageId, out: Outbox) -> None:
+        pass  # nothing is kept for a peer
+
+    def link_gone(self, link: Link, out: Outbox) -> None:
+        pass  # nothing is known of it but its record
+
+
+class PrcBroadcast(Multicast):
+    """Safe links, and what they owe."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.tokens = FloodTokens(setup)
+        self.safe = self.tokens.safe
+
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Alg. 1, l. 8-10 of the thesis, on safe links.
+        self.safe.publish(publication, out)
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
         # Alg. 1, l. 11-19 of the thesis, on safe links; `Skip` is not in the paper.
+        link = self.safe.link_of(sender, out)
+        if link is None:
+            return
         if isinstance(message, Gossip):
-            if not link.safe_in:
-                out.note("prc_broadcast.on_unsafe_link", message.publication.id)
-            elif link.owed.pop(message.publication.id, -1) >= 0:
-                out.duplicate(message.publication.id)
-            else:
-                self.accept(message.publication, 0, link, out)
+            self._on_gossip(link, message, out)
         elif isinstance(message, Skip):
             link.owed.pop(message.message, None)
         else:
-            self.setup.on_message(link, message, out)
+            self.safe.setup.on_message(link, message, out)
+
+    def _on_gossip(self, link: Link, gossip: Gossip, out: Outbox) -> None:
+        # Alg. 1, l. 11-19 of the thesis: it was owed, or it is new.
+        if not link.safe_in:
+            out.note("prc_broadcast.on_unsafe_link", gossip.publication.id)
+        elif link.owed.pop(gossip.publication.id, -1) >= 0:
+            out.duplicate(gossip.publication.id)
+        else:
+            self.safe.accept(gossip.publication, 0, link, out)
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Alg. 3 of the thesis, and how long a node may wait to be born.
+        self.safe.on_timer(name, subject, out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Alg. 2 of the thesis: the link has to become safe.
+        self.safe.on_neighbour_up(peer, link, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Alg. 15 of the thesis: forget what was owed on it.
+        self.safe.on_neighbour_down(link, out)
+
+    def takes_part(self) -> bool:
+        return self.safe.born
+
+    def kept_bytes(self) -> int:
+        return self.safe.kept_bytes()
+
+    def state_size(self) -> int:
+        return self.safe.size()
 
 
 def build(setup: Setup) -> PrcBroadcast:
-    skips = setup.text("answer") == "skip"
-    protocol = PrcBroadcast(setup.me, setup.newcomer, skips)
-    link_setups.equip(protocol, setup)
-    return protocol
+    return PrcBroadcast(setup)
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:

@@ -1,17 +1,35 @@
 """The log of deliveries is bounded by number and by bytes; what waits for a birth is counted."""
 
-from causalcast.core import GroupId, MessageId, NodeId, Outbox, Publication, message_id
+from causalcast.core import (
+    GroupId,
+    Groups,
+    MessageId,
+    NodeId,
+    Outbox,
+    Publication,
+    Setup,
+    message_id,
+)
+from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.safe_links.vector_setup import VectorSetup
-from causalcast.protocols.prc_broadcast import PrcBroadcast
+from causalcast.protocols.prc_broadcast import SPEC, PrcBroadcast
 
 ME = NodeId(7)
 
 
 def node(most: int, most_bytes: int, newcomer: bool = False) -> PrcBroadcast:
-    protocol = PrcBroadcast(ME, newcomer, False)
-    protocol.setup = VectorSetup(protocol, most, most_bytes, 1)
-    return protocol
+    options = {option.name: option.default for option in SPEC.options}
+    options |= {"log": most, "log_bytes": most_bytes}
+    groups = Groups({"all": [ME]})
+    around = Surroundings(ME, Topology({ME: []}), groups)
+
+    def no_inner(*_: object) -> None:
+        raise AssertionError
+
+    setup = Setup(ME, "seed", options, groups, around, no_inner)  # type: ignore[arg-type]
+    setup.newcomer = newcomer
+    return PrcBroadcast(setup)
 
 
 def publish(protocol: PrcBroadcast, *sizes: int) -> None:
@@ -21,8 +39,8 @@ def publish(protocol: PrcBroadcast, *sizes: int) -> None:
 
 
 def log_of(protocol: PrcBroadcast) -> list[MessageId]:
-    assert isinstance(protocol.setup, VectorSetup)
-    return list(protocol.setup.log)
+    assert isinstance(protocol.safe.setup, VectorSetup)
+    return list(protocol.safe.setup.log)
 
 
 def test_the_oldest_are_forgotten_where_bodies_are_large() -> None:
@@ -32,7 +50,7 @@ def test_the_oldest_are_forgotten_where_bodies_are_large() -> None:
     publish_one = Publication(message_id(ME, 5), GroupId(0), b"." * 300)
     protocol.on_publish(publish_one, Outbox())
     assert log_of(protocol) == []  # larger than all that may be kept
-    assert isinstance(protocol.setup, VectorSetup) and protocol.setup.forgotten == {ME: 5}
+    assert isinstance(protocol.safe.setup, VectorSetup) and protocol.safe.setup.forgotten == {ME: 5}
 
 
 def test_and_where_there_are_many() -> None:
@@ -45,6 +63,6 @@ def test_what_an_unborn_node_publishes_is_counted_until_its_birth() -> None:
     protocol = node(100, 1000, newcomer=True)
     publish(protocol, 100, 0)
     assert protocol.kept_bytes() == 2 * KEPT_OVERHEAD + 100
-    protocol.be_born(Outbox())
+    protocol.safe.be_born(Outbox())
     assert protocol.kept_bytes() == 0
     assert len(log_of(protocol)) == 2

@@ -8,7 +8,7 @@ from causalcast.core import MILLISECOND, Message, NodeId, Publication
 from causalcast.core.effects import Send
 from causalcast.core.ids import ANY_LINK, GroupId, message_id
 from causalcast.core.stack import MULTICAST
-from causalcast.parts.safe_links.links import SafeLinkMulticast
+from causalcast.parts.safe_links.links import SafeLinks, safe_links_of
 from causalcast.protocols import prc_broadcast
 from causalcast.protocols.cptcast import messages as cptcast
 from causalcast.simulator.directed_run import DirectedRun
@@ -35,8 +35,7 @@ class Line:
         text = toml_text({"protocol": protocol, "seed": 1, "steps": []}, tables)
         self.run = DirectedRun(Scenario(text, "line"), "deliveries", turn_us=MILLISECOND)
         self.victim = self.run.simulation.nodes[VICTIM].stack.multicast
-        assert isinstance(self.victim, SafeLinkMulticast)
-        assert all(link.safe_in for link in self.victim.links.values())
+        assert all(link.safe_in for link in safe_links_of(self.victim).links.values())
 
     def says(self, lie: Message) -> None:
         self.run.simulation.send(LIAR, Send(MULTICAST, VICTIM, lie, ANY_LINK))
@@ -52,21 +51,21 @@ class Line:
 def test_what_cannot_be_next_is_dropped_and_everything_else_comes(
     protocol: str, options: dict[str, str], lies: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept = SafeLinkMulticast.accept
+    accept = SafeLinks.accept
     asked = 0
 
-    def counted(self: SafeLinkMulticast, *arguments: Any) -> bool:
+    def counted(self: SafeLinks, *arguments: Any) -> bool:
         nonlocal asked
         asked += 1
         assert asked < 50, "it turns for ever"
         return accept(self, *arguments)
 
-    monkeypatch.setattr(SafeLinkMulticast, "accept", counted)
+    monkeypatch.setattr(SafeLinks, "accept", counted)
     line = Line(protocol, options)
     empty = line.victim.state_size()
     for lie in lies:
         line.says(lie)
-    assert line.victim.out_of_turn == 1
+    assert safe_links_of(line.victim).out_of_turn == 1
     assert line.victim.state_size() == empty, "nothing is kept of it"
     assert line.run.director.do(("publish", LIAR, "all"))
     assert line.run.director.do(("publish", HONEST, "all"))

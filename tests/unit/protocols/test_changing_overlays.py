@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from causalcast.core import NodeId
-from causalcast.parts.safe_links.links import SafeLinkMulticast
-from causalcast.protocols.prc_broadcast import PrcBroadcast
+from causalcast.parts.safe_links.links import SafeLinks, safe_links_of
+from causalcast.protocols.prc_broadcast import FloodTokens
 from causalcast.registry import find_protocol
 from causalcast.simulator.runner import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -132,8 +132,7 @@ def test_what_can_be_forgotten_is_forgotten(protocol: str, setup: str, count: in
     run.run()
     for node in run.simulation.nodes:
         multicast = node.stack.multicast
-        assert isinstance(multicast, SafeLinkMulticast)
-        assert all(not link.owed for link in multicast.links.values())
+        assert all(not link.owed for link in safe_links_of(multicast).links.values())
         # The log, two counts, and for each link at most whether it pushes.
         assert multicast.state_size() <= (20 + 2 + 4 if setup == "vector" else 4)
     assert len(delivered_by(run)[NodeId(0)]) == count
@@ -195,14 +194,14 @@ def test_who_can_be_reached_must_have_the_message_though_no_way_leads_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Link agreement: only 0 -> 1 is safe, and 0 does not send what it delivers."""
-    make_out_safe, spread = SafeLinkMulticast.make_out_safe, PrcBroadcast.spread
+    make_out_safe, spread = SafeLinks.make_out_safe, FloodTokens.spread
 
-    def only_the_first(self: SafeLinkMulticast, link: Any, out: Any) -> None:
+    def only_the_first(self: SafeLinks, link: Any, out: Any) -> None:
         if self.me == 0:
             make_out_safe(self, link, out)
 
-    def not_the_first(self: PrcBroadcast, *arguments: Any) -> None:
-        if self.me != 0:
+    def not_the_first(self: FloodTokens, *arguments: Any) -> None:
+        if self.safe.me != 0:
             spread(self, *arguments)
 
     tables: list[tuple[str, dict[str, Any]]] = [
@@ -210,7 +209,7 @@ def test_who_can_be_reached_must_have_the_message_though_no_way_leads_back(
         ("[publish]", {"at_ms": 10, "node": 0}),
     ]
     text = toml_text({"protocol": "prc_broadcast", "until_ms": 20, "seed": 1}, tables)
-    monkeypatch.setattr(SafeLinkMulticast, "make_out_safe", only_the_first)
+    monkeypatch.setattr(SafeLinks, "make_out_safe", only_the_first)
     assert not try_scenario(Scenario(text, "one way")).broken()
-    monkeypatch.setattr(PrcBroadcast, "spread", not_the_first)
+    monkeypatch.setattr(FloodTokens, "spread", not_the_first)
     assert "agreement" in try_scenario(Scenario(text, "one way")).broken()

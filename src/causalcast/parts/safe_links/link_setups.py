@@ -5,7 +5,7 @@ from typing import Final
 from causalcast.core.message import Message
 from causalcast.core.spec import Option, Setup
 from causalcast.parts.safe_links import pieces, safe_path_setup, vector_setup
-from causalcast.parts.safe_links.links import SafeLinkMulticast
+from causalcast.parts.safe_links.links import LinkSetup, SafeLinks, Tokens
 from causalcast.parts.safe_links.safe_path_setup import SafePathSetup
 from causalcast.parts.safe_links.vector_setup import VectorSetup
 
@@ -36,15 +36,13 @@ OPTIONS: Final[list[Option]] = [
 ]
 
 
-def equip(multicast: SafeLinkMulticast, setup: Setup) -> None:
-    """Give a protocol the set-up of links that its options ask for."""
-    multicast.most_kept = setup.number("most_kept")
-    if setup.text("link_setup") == "vector":
-        multicast.setup = VectorSetup(
-            multicast,
-            setup.number("log"),
-            setup.number("log_bytes"),
-            setup.number("give_up_after"),
-        )
-    else:
-        multicast.setup = SafePathSetup(multicast, setup.number("discover_for"))
+def safe_links(setup: Setup, tokens: Tokens) -> SafeLinks:
+    """Safe links on which these tokens are said, set up as the options ask for."""
+
+    def make(links: SafeLinks) -> LinkSetup:
+        if setup.text("link_setup") == "vector":
+            log, log_bytes = setup.number("log"), setup.number("log_bytes")
+            return VectorSetup(links, log, log_bytes, setup.number("give_up_after"))
+        return SafePathSetup(links, setup.number("discover_for"))
+
+    return SafeLinks(setup, tokens, make)

@@ -1,4 +1,4 @@
-"""Links that must become safe before order can rely on them, and the multicast on top of them.
+"""Links that must become safe before order can rely on them, and when a node is born.
 
 A direction X -> Y of a link is *safe* when Y knows exactly which messages will come over it: from
 then on X sends Y one token for each message that X delivers, in the order of X's deliveries. A
@@ -7,13 +7,15 @@ remembers that X owed it (`Link.owed`). What is owed is forgotten once it has co
 a link empties itself.
 
 How a new link becomes safe is the business of a `LinkSetup`; there are two, `safe_path` and
-`vector`. What a token is, and who gets the payload, is the business of the protocol, which extends
-`SafeLinkMulticast`.
+`vector`. What a token is, and who gets the payload, is the business of the protocol, which has
+`SafeLinks` and tells them its `Tokens`.
 
 Every link is a record of its own, with the name of the connection. A peer that comes back on a new
 connection has a new record, whether or not the end of the old one was heard.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
@@ -23,6 +25,7 @@ from causalcast.core.duration import SECOND
 from causalcast.core.ids import LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
+from causalcast.core.spec import Setup
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 
 ORPHAN: Final = "safe_links.orphan"
@@ -62,28 +65,28 @@ class Delivery:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LinkSetup:
+class LinkSetup(ABC):
     """Makes new links safe, and lets a newcomer be born."""
 
+    @abstractmethod
     def on_up(self, link: Link, out: Outbox) -> None:
         """A link came up."""
-        raise AssertionError("a set-up must know what to do with a new link")
 
+    @abstractmethod
     def on_lost(self, link: Link, out: Outbox) -> None:
         """A link is gone; its record has been removed already."""
-        raise AssertionError("a set-up must know what to forget")
 
+    @abstractmethod
     def on_message(self, link: Link, message: Message, out: Outbox) -> None:
         """A message of the set-up came."""
-        raise AssertionError("a set-up must know its messages")
 
+    @abstractmethod
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
         """A timer of the set-up ran out."""
-        raise AssertionError("a set-up must know its timers")
 
+    @abstractmethod
     def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         """A publication is delivered here for the first time."""
-        raise AssertionError("a set-up must know what was delivered")
 
     def is_next(self, publication: Publication) -> bool:
         """Whether it follows what its origin published before, as far as that can be told."""
@@ -93,13 +96,38 @@ class LinkSetup:
         """Whether it was delivered here, as far as that is remembered."""
         return False
 
+    @abstractmethod
     def size(self) -> int:
         """Entries kept."""
-        return 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SafeLinkMulticast(Multicast):
+class Tokens(ABC):
+    """What a protocol says on safe links: `SafeLinks` asks it when something is to be said."""
+
+    @abstractmethod
+    def spread(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
+        """Give every safe link its token, and note what safe links owe us."""
+
+    @abstractmethod
+    def peer_has(self, link: Link, message: MessageId, out: Outbox) -> None:
+        """The peer certainly has this message."""
+
+    @abstractmethod
+    def link_gone(self, link: Link, out: Outbox) -> None:
+        """Forget what was kept about a link."""
+
+    def new_link(self, peer: NodeId, name: LinkId) -> Link:
+        """A record for a new link."""
+        return Link(peer, name)
+
+    def send_in_stream(self, link: Link, message: Message, out: Outbox) -> None:
+        """Send something that must not overtake tokens."""
+        send_in_order(link, message, out)
+
+
+@final
+class SafeLinks:
     """Links, whether this node is born, and what it wants to say when it is.
 
     A node is born once its history begins somewhere: founders are, a newcomer is when a neighbour
@@ -107,50 +135,33 @@ class SafeLinkMulticast(Multicast):
     any of that. What it publishes before is delivered here at once and spread from its birth on.
     """
 
-    def __init__(self, me: NodeId, newcomer: bool) -> None:
-        self.me = me
+    def __init__(
+        self,
+        setup: Setup,
+        tokens: Tokens,
+        make_link_setup: Callable[["SafeLinks"], LinkSetup],
+    ) -> None:
+        self.me = setup.me
+        self.tokens = tokens
         self.links: dict[NodeId, Link] = {}
         self.named: dict[LinkId, Link] = {}
-        self.born = not newcomer
+        self.born = not setup.newcomer
         self.delivered = 0  # counts deliveries
         self.out_of_turn = 0  # counts what no honest neighbour would have brought
         self.backlog: list[Publication] = []
         self._backlog_bytes = 0  # that these take, roughly
-        self.most_kept = 0  # for one link; 0: without limit
+        self.most_kept = setup.number("most_kept")  # for one link; 0: without limit
         self._orphan_for = 0  # how long an unborn node waits before it complains; 0: not yet
-        self.setup = LinkSetup()  # replaced by whoever builds the protocol
-
-    # What a protocol says
-
-    def new_link(self, peer: NodeId, name: LinkId) -> Link:
-        """A record for a new link."""
-        return Link(peer, name)
-
-    def spread(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
-        """Give every safe link its token, and note what safe links owe us."""
-        raise AssertionError("a protocol must know how to spread")
-
-    def on_token(self, link: Link, message: Message, out: Outbox) -> None:
-        """A message of the protocol came."""
-        raise AssertionError("a protocol must know its messages")
-
-    def send_in_stream(self, link: Link, message: Message, out: Outbox) -> None:
-        """Send something that must not overtake tokens."""
-        send_in_order(link, message, out)
-
-    def peer_has(self, link: Link, message: MessageId, out: Outbox) -> None:
-        """The peer certainly has this message."""
-
-    def link_gone(self, link: Link, out: Outbox) -> None:
-        """Forget what was kept about a link."""
+        self.setup = make_link_setup(self)
 
     # Neighbours
 
-    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        """There is a new link: begin to make it safe."""
         old = self.links.get(peer)
         if old is not None:  # its end was not heard yet
             self._drop(old, out)
-        new = self.new_link(peer, link)
+        new = self.tokens.new_link(peer, link)
         self.links[peer] = new
         self.named[link] = new
         self.setup.on_up(new, out)
@@ -158,7 +169,8 @@ class SafeLinkMulticast(Multicast):
             self._orphan_for = ORPHAN_FIRST
             out.start_timer(ORPHAN, self._orphan_for)
 
-    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+    def on_neighbour_down(self, link: LinkId, out: Outbox) -> None:
+        """A link is gone."""
         known = self.named.get(link)
         if known is not None:
             self._drop(known, out)
@@ -166,12 +178,20 @@ class SafeLinkMulticast(Multicast):
     def _drop(self, link: Link, out: Outbox) -> None:
         del self.links[link.peer]
         del self.named[link.name]
-        self.link_gone(link, out)
+        self.tokens.link_gone(link, out)
         self.setup.on_lost(link, out)
+
+    def link_of(self, sender: NodeId, out: Outbox) -> Link | None:
+        """The link on which something came from `sender`; none if it is no neighbour."""
+        link = self.links.get(sender)
+        if link is None:
+            out.note("safe_links.from_stranger", sender)
+        return link
 
     # Publications
 
-    def on_publish(self, publication: Publication, out: Outbox) -> None:
+    def publish(self, publication: Publication, out: Outbox) -> None:
+        """Spread and deliver an own publication; an unborn node spreads it later."""
         if self.born:
             self.accept(publication, 0, None, out)
         else:
@@ -180,10 +200,8 @@ class SafeLinkMulticast(Multicast):
             out.note("safe_links.waits_for_birth", publication.id)
             out.deliver(publication)
 
-    def takes_part(self) -> bool:
-        return self.born
-
     def kept_bytes(self) -> int:
+        """Bytes of what waits for the birth."""
         return self._backlog_bytes
 
     def be_born(self, out: Outbox) -> None:
@@ -209,7 +227,7 @@ class SafeLinkMulticast(Multicast):
     def _begin(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         self.delivered += 1
         self.setup.on_delivery(publication, hops, out)
-        self.spread(publication, hops, source, out)
+        self.tokens.spread(publication, hops, source, out)
         if self.most_kept:
             self._give_up_the_silent(out)
 
@@ -246,14 +264,8 @@ class SafeLinkMulticast(Multicast):
 
     # Everything else
 
-    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
-        link = self.links.get(sender)
-        if link is None:
-            out.note("safe_links.from_stranger", sender)
-        else:
-            self.on_token(link, message, out)
-
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        """A timer of the links or of their set-up ran out."""
         if name == ORPHAN:
             self._complain(out)
         else:
@@ -267,7 +279,8 @@ class SafeLinkMulticast(Multicast):
             out.start_timer(ORPHAN, self._orphan_for)
             out.orphan()
 
-    def state_size(self) -> int:
+    def size(self) -> int:
+        """Entries kept."""
         owed = sum(len(link.owed) for link in self.links.values())
         return owed + len(self.backlog) + self.setup.size()
 
@@ -278,19 +291,23 @@ def send_in_order(link: Link, message: Message, out: Outbox) -> None:
     out.send(link.peer, message, link.name)
 
 
+def safe_links_of(multicast: Multicast) -> SafeLinks:
+    """Those of a protocol which has them under the name `safe`."""
+    safe = getattr(multicast, "safe", None)
+    assert isinstance(safe, SafeLinks)
+    return safe
+
+
 def reached_by(multicast: Multicast) -> list[NodeId]:
     """The neighbours that are certain to get what this node delivers."""
-    assert isinstance(multicast, SafeLinkMulticast)
-    return [link.peer for link in multicast.links.values() if link.safe_out]
+    return [link.peer for link in safe_links_of(multicast).links.values() if link.safe_out]
 
 
 def all_came_in_turn(multicast: Multicast) -> bool:
     """No neighbour brought what could not be next; in a simulation everybody is honest."""
-    assert isinstance(multicast, SafeLinkMulticast)
-    return multicast.out_of_turn == 0
+    return safe_links_of(multicast).out_of_turn == 0
 
 
 def nothing_is_owed(multicast: Multicast) -> bool:
     """At rest every neighbour has sent all its tokens."""
-    assert isinstance(multicast, SafeLinkMulticast)
-    return not any(link.owed for link in multicast.links.values())
+    return not any(link.owed for link in safe_links_of(multicast).links.values())

@@ -37,7 +37,7 @@ from causalcast.core.ids import ANY_LINK, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
-from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinkMulticast
+from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinks
 from causalcast.parts.safe_links.pieces import Piece, Pieces
 
 DISCOVER: Final = "safe_path.discover"
@@ -236,7 +236,7 @@ class PassedFloods:
 class SafePathSetup(LinkSetup):
     """The exchanges of all links, and which discoveries passed through here."""
 
-    def __init__(self, owner: SafeLinkMulticast, patience: int) -> None:
+    def __init__(self, owner: SafeLinks, patience: int) -> None:
         self.owner = owner
         self.exchanges: dict[LinkId, Exchange] = {}
         self.has_history = False
@@ -465,7 +465,7 @@ class SafePathSetup(LinkSetup):
         if 0 <= control.hop < len(control.route):
             link = self.owner.links.get(control.route[control.hop])
         if link is not None and link.safe_out:
-            self.owner.send_in_stream(link, control, out)
+            self.owner.tokens.send_in_stream(link, control, out)
         else:
             out.note("safe_path.path_broken", control.origin)
 
@@ -551,7 +551,7 @@ class SafePathSetup(LinkSetup):
         self.owner.make_in_safe(link, owed, out)  # memory first, then deliveries
         for entry in buffered:
             publication = entry.publication
-            self.owner.peer_has(link, publication.id, out)
+            self.owner.tokens.peer_has(link, publication.id, out)
             if publication.id not in before and publication.id not in since:
                 self.owner.accept(publication, entry.hops, link, out)
 

@@ -26,7 +26,7 @@ from causalcast.core.ids import (
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
-from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinkMulticast
+from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinks
 from causalcast.parts.safe_links.pieces import Piece, Pieces
 
 GIVE_UP: Final = "vector_setup.give_up"
@@ -132,9 +132,7 @@ OPTIONS: Final[list[Option]] = [
 class VectorSetup(LinkSetup):
     """What was delivered, and the log of the last deliveries."""
 
-    def __init__(
-        self, owner: SafeLinkMulticast, most: int, most_bytes: int, give_up_after: int
-    ) -> None:
+    def __init__(self, owner: SafeLinks, most: int, most_bytes: int, give_up_after: int) -> None:
         self.owner = owner
         self.delivered: dict[NodeId, int] = {}
         self.log: dict[MessageId, Delivery] = {}  # in the order of delivery
@@ -298,7 +296,7 @@ class VectorSetup(LinkSetup):
         self.owner.make_in_safe(link, self._owed(catch_up.delivered), out)
         for entry in lacking:
             publication = entry.publication
-            self.owner.peer_has(link, publication.id, out)
+            self.owner.tokens.peer_has(link, publication.id, out)
             if number_of(publication.id) > self.delivered.get(origin_of(publication.id), 0):
                 self.owner.accept(publication, entry.hops, link, out)
 

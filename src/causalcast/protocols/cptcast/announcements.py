@@ -1,12 +1,14 @@
-"""What both orders of CPTCast share: links of the tree, who announced what, and who was asked."""
+"""What both orders of CPTCast have: links of the tree, who announced what, and who was asked."""
 
+from abc import abstractmethod
 from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from causalcast.core import LinkId, Message, MessageId, NodeId, Outbox, Setup
 from causalcast.parts.push_modes import ROOT, PushModes
-from causalcast.parts.safe_links.links import Delivery, Link, SafeLinkMulticast
+from causalcast.parts.safe_links import link_setups
+from causalcast.parts.safe_links.links import Delivery, Link, Tokens
 from causalcast.parts.safe_links.safe_path_setup import Control
 from causalcast.protocols.cptcast.messages import Have, Prune
 
@@ -74,73 +76,52 @@ class Settings:
         self.beacon_every = setup.number("beacon_every")
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class CptCast(SafeLinkMulticast):
-    """What both orders share: who announced what, and whom we asked for it."""
+@final
+class Announcements:
+    """Who announced what is missing here, and who was asked for it."""
 
-    def __init__(self, me: NodeId, newcomer: bool, settings: Settings) -> None:
-        super().__init__(me, newcomer)
-        self.settings = settings
+    def __init__(self, settings: Settings, named: dict[LinkId, Link]) -> None:
         self.missing: dict[MessageId, dict[LinkId, int]] = {}  # announcers not asked -> hops
         self.grafted: dict[MessageId, dict[LinkId, None]] = {}  # announcers asked
         self.timed: dict[MessageId, None] = {}
+        self._settings = settings
+        self._named = named  # all links there are
 
-    def new_link(self, peer: NodeId, name: LinkId) -> Link:
-        return TreeLink(peer, name, PushModes(self.settings.tree, self.settings.most_origins))
-
-    # Announcements
-
-    def note_announcement(self, link: TreeLink, message: MessageId, hops: int, out: Outbox) -> None:
-        """Somebody has what we lack: wait for it, then ask."""
+    def note(self, link: TreeLink, message: MessageId, hops: int, out: Outbox) -> None:
+        """Somebody has what is missing here: wait for it, then ask (Alg. 12, l. 6-8)."""
         self.missing.setdefault(message, {})[link.name] = hops
         link.announced[message] = None
         if message not in self.timed:
-            self.start_waiting(message, self.settings.graft_after, out)
+            self._wait(message, self._settings.graft_after, out)
 
-    def start_waiting(self, message: MessageId, after: int, out: Outbox) -> None:
-        """Ask for `message` if it is not here by then."""
+    def wait_again(self, message: MessageId, out: Outbox) -> None:
+        """Ask the next announcer of `message` if it is not here by then."""
+        self._wait(message, self._settings.graft_again, out)
+
+    def _wait(self, message: MessageId, after: int, out: Outbox) -> None:
         self.timed[message] = None
         out.start_timer(GRAFT, after, message)
 
-    def forget_announcements(self, message: MessageId, out: Outbox) -> dict[LinkId, int]:
+    def ran_out(self, message: MessageId) -> TreeLink | None:
+        """The time is over: whom to ask now; nobody if all are gone or were asked."""
+        announcers = self.missing.get(message)
+        if not announcers:
+            return None
+        link = self._named[next(iter(announcers))]
+        assert isinstance(link, TreeLink)
+        return link
+
+    def forget(self, message: MessageId, out: Outbox) -> dict[LinkId, int]:
         """The message is here; who announced it and was not asked comes back."""
         if message in self.timed:
             del self.timed[message]
             out.cancel_timer(GRAFT, message)
         announcers = self.missing.pop(message, {})
         for name in announcers:
-            link = self.named[name]
+            link = self._named[name]
             assert isinstance(link, TreeLink)
             link.announced.pop(message, None)
         return announcers
-
-    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        # Alg. 12, l. 12-17: it ran out, ask the next announcer.
-        if name == GRAFT:
-            self._ask_next(MessageId(subject), out)
-        else:
-            super().on_timer(name, subject, out)
-
-    def _ask_next(self, message: MessageId, out: Outbox) -> None:
-        self.timed.pop(message, None)
-        if self.has_payload(message):
-            self.start_waiting(message, self.settings.graft_again, out)
-            return
-        announcers = self.missing.get(message)
-        if not announcers:
-            return  # all are gone or were asked
-        link = self.named[next(iter(announcers))]
-        assert isinstance(link, TreeLink)
-        self.graft(link, message, out)
-        self.start_waiting(message, self.settings.graft_again, out)
-
-    def has_payload(self, message: MessageId) -> bool:
-        """Whether the payload is here and only waits for its turn."""
-        return False
-
-    def graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        """Ask an announcer for what it announced."""
-        raise AssertionError("an order must know what a graft asks for")
 
     def mark_grafted(self, link: TreeLink, message: MessageId) -> None:
         """The announcer is asked, and no longer to be asked."""
@@ -159,8 +140,8 @@ class CptCast(SafeLinkMulticast):
             if not asked:
                 del self.grafted[message]
 
-    def link_gone(self, link: Link, out: Outbox) -> None:
-        assert isinstance(link, TreeLink)
+    def link_gone(self, link: TreeLink) -> None:
+        """Nobody is to be asked there any more."""
         for message in link.announced:
             announcers = self.missing[message]
             del announcers[link.name]
@@ -169,39 +150,41 @@ class CptCast(SafeLinkMulticast):
         for message in [m for m, asked in self.grafted.items() if link.name in asked]:
             self.unmark_grafted(link, message)
 
-    # What is common to the tokens of both orders
 
-    def prune(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        """It came twice: neither end pushes messages like it on this link any more."""
-        out.duplicate(message)
-        if self.settings.tree == ROOT:
-            return  # the next beacon will tell
-        if link.safe_out:
-            link.modes.make_lazy(message)
-        out.send(link.peer, Prune(message), link.name)
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Order(Tokens):
+    """One of the two ways to keep tokens in order, and what both of them have."""
 
-    def on_announced_known(
-        self, link: TreeLink, message: MessageId, count: int, out: Outbox
-    ) -> None:
-        """The peer announced what is here: see to it that it need not keep it for us."""
-        # Alg. 12, l. 9-11, and Alg. 14, l. 11; `Have` is not in the paper (E8, E15).
-        if link.safe_out:
-            self.peer_has(link, message, out)
-        if not link.safe_out or count <= link.safe_since:
-            out.note("cptcast.have", message)
-            out.send(link.peer, Have(message), link.name)
-        # else our own token for it was or will be sent on this link, and is evidence enough
+    def __init__(self, setup: Setup, settings: Settings) -> None:
+        self.settings = settings
+        self.safe = link_setups.safe_links(setup, self)
+        self.announcements = Announcements(settings, self.safe.named)
 
-    def on_skip(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        """The peer has it and will not send it."""
-        # Alg. 13, l. 22-25: evidence, which the thesis sends as an announcement.
-        link.owed.pop(message, None)
-        if link.safe_out:
-            self.peer_has(link, message, out)
+    @abstractmethod
+    def on_token(self, link: TreeLink, message: Message, out: Outbox) -> None:
+        """A token, or something about one, came (Alg. 11 to 13)."""
 
-    def state_size(self) -> int:
-        kept = 0
-        for link in self.links.values():
-            assert isinstance(link, TreeLink)
-            kept += len(link.queue) + len(link.kept) + len(link.stalled) + link.modes.size()
-        return super().state_size() + kept + len(self.missing) + len(self.grafted)
+    @abstractmethod
+    def ask_next(self, message: MessageId, out: Outbox) -> None:
+        """An announced message did not come in time."""
+
+    def new_link(self, peer: NodeId, name: LinkId) -> Link:
+        return TreeLink(peer, name, PushModes(self.settings.tree, self.settings.most_origins))
+
+
+def prune(link: TreeLink, message: MessageId, settings: Settings, out: Outbox) -> None:
+    """It came twice: neither end pushes messages like it on this link any more."""
+    out.duplicate(message)
+    if settings.tree == ROOT:
+        return  # the next beacon will tell
+    if link.safe_out:
+        link.modes.make_lazy(message)
+    out.send(link.peer, Prune(message), link.name)
+
+
+def say_that_it_is_here(link: TreeLink, message: MessageId, count: int, out: Outbox) -> None:
+    """The peer announced what is here: see to it that it need not keep it for us."""
+    if not link.safe_out or count <= link.safe_since:
+        out.note("cptcast.have", message)
+        out.send(link.peer, Have(message), link.name)
+    # else our own token for it was or will be sent on this link, and is evidence enough

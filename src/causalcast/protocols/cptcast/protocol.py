@@ -33,34 +33,91 @@ Where we differ from it (as printed the algorithms do not run; the tests replay 
 
 from causalcast.core import (
     MILLISECOND,
+    LinkId,
+    Message,
+    MessageId,
     Misfit,
     Multicast,
     Needs,
     NodeId,
     Option,
+    Outbox,
     ProtocolSpec,
+    Publication,
     Setup,
 )
 from causalcast.parts.push_modes import ROOT, TREES
 from causalcast.parts.safe_links import link_setups
 from causalcast.parts.safe_links.links import all_came_in_turn, nothing_is_owed, reached_by
 from causalcast.protocols.cptcast import messages, root_tree
-from causalcast.protocols.cptcast.announcements import BEST, CptCast, Settings, TreeLink
+from causalcast.protocols.cptcast.announcements import BEST, GRAFT, Order, Settings, TreeLink
 from causalcast.protocols.cptcast.receiver_order import ReceiverOrder
+from causalcast.protocols.cptcast.root_tree import BEACON
 from causalcast.protocols.cptcast.sender_order import SenderOrder
 
 
+class CptCast(Multicast):
+    """Safe links, and the order in which tokens are said on them."""
+
+    def __init__(self, setup: Setup) -> None:
+        settings = Settings(setup)
+        if settings.tree != "shared" and settings.order != "receiver":
+            raise Misfit(f"tree = {settings.tree!r} needs order = 'receiver'")
+        receiver = settings.order == "receiver"
+        self.order: Order
+        self.order = ReceiverOrder(setup, settings) if receiver else SenderOrder(setup, settings)
+        self.safe = self.order.safe
+
+    def on_publish(self, publication: Publication, out: Outbox) -> None:
+        # Alg. 11, l. 1-4: spread it along the tree, and deliver it.
+        self.safe.publish(publication, out)
+
+    def on_message(self, sender: NodeId, message: Message, out: Outbox) -> None:
+        # Alg. 11 to 13, and 2 to 10 for what makes links safe.
+        link = self.safe.link_of(sender, out)
+        if link is not None:
+            assert isinstance(link, TreeLink)
+            self.order.on_token(link, message, out)
+
+    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        # Alg. 12, l. 12-17, and Alg. 3; beacons are not in the paper.
+        if name == GRAFT:
+            self.order.ask_next(MessageId(subject), out)
+        elif name == BEACON:
+            assert isinstance(self.order, ReceiverOrder)
+            self.order.send_beacon(out)
+        else:
+            self.safe.on_timer(name, subject, out)
+
+    def on_neighbour_up(self, peer: NodeId, link: LinkId, newborn: bool, out: Outbox) -> None:
+        # Alg. 2: the link has to become safe.
+        self.safe.on_neighbour_up(peer, link, out)
+
+    def on_neighbour_down(self, peer: NodeId, link: LinkId, out: Outbox) -> None:
+        # Alg. 15: forget what was owed and announced on it.
+        self.safe.on_neighbour_down(link, out)
+
+    def takes_part(self) -> bool:
+        return self.safe.born
+
+    def kept_bytes(self) -> int:
+        return self.safe.kept_bytes()
+
+    def state_size(self) -> int:
+        kept = 0
+        for link in tree_links(self):
+            kept += len(link.queue) + len(link.kept) + len(link.stalled) + link.modes.size()
+        asked = self.order.announcements
+        return self.safe.size() + kept + len(asked.missing) + len(asked.grafted)
+
+
+def tree_links(multicast: CptCast) -> list[TreeLink]:
+    """All links of a node."""
+    return [link for link in multicast.safe.links.values() if isinstance(link, TreeLink)]
+
+
 def build(setup: Setup) -> CptCast:
-    settings = Settings(setup)
-    if settings.tree != "shared" and settings.order != "receiver":
-        raise Misfit(f"tree = {settings.tree!r} needs order = 'receiver'")
-    protocol: CptCast
-    if settings.order == "receiver":
-        protocol = ReceiverOrder(setup.me, setup.newcomer, settings)
-    else:
-        protocol = SenderOrder(setup.me, setup.newcomer, settings)
-    link_setups.equip(protocol, setup)
-    return protocol
+    return CptCast(setup)
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:
@@ -70,16 +127,15 @@ def tolerates(down: list[NodeId], setup: Setup) -> bool:
 def nothing_waits(multicast: Multicast) -> bool:
     """At rest queues, streams, announcements and grafts are done with."""
     assert isinstance(multicast, CptCast)
-    links = [link for link in multicast.links.values() if isinstance(link, TreeLink)]
-    idle = all(link.idle() for link in links)
-    return idle and not multicast.missing and not multicast.grafted
+    idle = all(link.idle() for link in tree_links(multicast))
+    asked = multicast.order.announcements
+    return idle and not asked.missing and not asked.grafted
 
 
 def queues_are_sound(multicast: Multicast) -> bool:
     """A control message never heads a queue, and only the head is announced."""
     assert isinstance(multicast, CptCast)
-    for link in multicast.links.values():
-        assert isinstance(link, TreeLink)
+    for link in tree_links(multicast):
         if link.queue and (link.queue[0].delivery is None or not link.queue[0].told):
             return False
         if any(waiting.delivery and waiting.told for waiting in link.queue[1:]):
@@ -91,20 +147,19 @@ def streams_are_sound(multicast: Multicast) -> bool:
     """What heads a stalled stream can really not be taken, and only announced messages are asked
     for."""
     assert isinstance(multicast, CptCast)
-    for link in multicast.links.values():
-        assert isinstance(link, TreeLink)
+    for link in tree_links(multicast):
         if link.stalled and (link.stalled[0].done or link.stalled[0].delivery is not None):
             return False
-    return all(
-        name in multicast.named for announcers in multicast.missing.values() for name in announcers
-    )
+    missing = multicast.order.announcements.missing.values()
+    return all(name in multicast.safe.named for announcers in missing for name in announcers)
 
 
 def only_what_is_lacking_is_asked_for(multicast: Multicast) -> bool:
     """What is announced and waited for, or was grafted, has not been delivered here."""
     assert isinstance(multicast, CptCast)
-    wanted = [*multicast.missing, *multicast.grafted, *multicast.timed]
-    return not any(multicast.setup.was_delivered(message) for message in wanted)
+    asked = multicast.order.announcements
+    wanted = [*asked.missing, *asked.grafted, *asked.timed]
+    return not any(multicast.safe.setup.was_delivered(message) for message in wanted)
 
 
 SPEC = ProtocolSpec(

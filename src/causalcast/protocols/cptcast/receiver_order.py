@@ -5,13 +5,20 @@ before something it must follow stalls at the receiver, and a message may be del
 heads the stream of some link, wherever its payload came from.
 """
 
-from mypy_extensions import mypyc_attr
+from typing import final
 
-from causalcast.core import Message, MessageId, NodeId, Outbox, Publication
+from causalcast.core import Message, MessageId, Outbox, Publication, Setup
 from causalcast.parts.push_modes import ROOT
 from causalcast.parts.safe_links.links import Delivery, Link, send_in_order
 from causalcast.parts.safe_links.safe_path_setup import Control
-from causalcast.protocols.cptcast.announcements import CptCast, Settings, Stalled, TreeLink
+from causalcast.protocols.cptcast.announcements import (
+    Order,
+    Settings,
+    Stalled,
+    TreeLink,
+    prune,
+    say_that_it_is_here,
+)
 from causalcast.protocols.cptcast.messages import (
     Gossip,
     Graft,
@@ -21,18 +28,18 @@ from causalcast.protocols.cptcast.messages import (
     Prune,
     Skip,
 )
-from causalcast.protocols.cptcast.root_tree import BEACON, Beacon, RootTree
+from causalcast.protocols.cptcast.root_tree import Beacon, RootTree
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ReceiverOrder(CptCast):
+@final
+class ReceiverOrder(Order):
     """Tokens are never kept back; what comes before something it must follow stalls here."""
 
-    def __init__(self, me: NodeId, newcomer: bool, settings: Settings) -> None:
-        super().__init__(me, newcomer, settings)
+    def __init__(self, setup: Setup, settings: Settings) -> None:
+        super().__init__(setup, settings)
         self._to_visit: list[TreeLink] = []
         self._visiting = False
-        self.tree = RootTree(me, settings.beacon_every) if settings.tree == ROOT else None
+        self.tree = RootTree(setup.me, settings.beacon_every) if settings.tree == ROOT else None
 
     # Sending
 
@@ -40,9 +47,9 @@ class ReceiverOrder(CptCast):
         message = publication.id
         if self.tree is not None:
             self.tree.on_delivery(out)
-        self.forget_announcements(message, out)
-        asked = self.grafted.pop(message, {})
-        for link in self.links.values():
+        self.announcements.forget(message, out)
+        asked = self.announcements.grafted.pop(message, {})
+        for link in self.safe.links.values():
             assert isinstance(link, TreeLink)
             peer_has = link is source
             if link.safe_in:
@@ -51,7 +58,7 @@ class ReceiverOrder(CptCast):
                     peer_has = True
                     self._settle_stalled(link, stalled, link is source, link.name in asked, out)
                 elif link is not source:
-                    link.owed[message] = self.delivered
+                    link.owed[message] = self.safe.delivered
             if not link.safe_out:
                 continue
             if peer_has:
@@ -68,7 +75,7 @@ class ReceiverOrder(CptCast):
         """A message that stalled on this link is being delivered."""
         if stalled.delivery is not None:
             if not is_source:
-                self.prune(link, stalled.message, out)
+                prune(link, stalled.message, self.settings, out)
         else:
             if not link.safe_out:
                 out.note("cptcast.have_one_way", stalled.message)
@@ -84,9 +91,8 @@ class ReceiverOrder(CptCast):
 
     # Receiving
 
-    def on_token(self, link: Link, message: Message, out: Outbox) -> None:
+    def on_token(self, link: TreeLink, message: Message, out: Outbox) -> None:
         # Not in the paper, whose senders keep the order: see the top of this file.
-        assert isinstance(link, TreeLink)
         self._take_token(link, message, out)
         self._visit_all(out)
 
@@ -99,7 +105,7 @@ class ReceiverOrder(CptCast):
                 self._on_i_have(link, message, out)
         elif isinstance(message, Skip):
             if link.safe_in:
-                self.on_skip(link, message.message, out)
+                self._on_skip(link, message.message, out)
         elif isinstance(message, Have):
             self.peer_has(link, message.message, out)
         elif isinstance(message, Prune):
@@ -116,13 +122,13 @@ class ReceiverOrder(CptCast):
             out.note("cptcast.control_waits", link.peer)
             link.stalled.append(Stalled(MessageId(-1), None, message))
         else:
-            self.setup.on_message(link, message, out)
+            self.safe.setup.on_message(link, message, out)
 
     def _on_gossip(self, link: TreeLink, gossip: Gossip, out: Outbox) -> None:
         # Alg. 11, l. 5-8; that it may stall here is not in the paper.
         message = gossip.publication.id
         if link.owed.pop(message, -1) >= 0:
-            self.prune(link, message, out)
+            prune(link, message, self.settings, out)
             self.peer_has(link, message, out)
         elif link.stalled:
             out.note("cptcast.stalled", message)
@@ -130,7 +136,7 @@ class ReceiverOrder(CptCast):
             self._visit_who_lacks(message)
         else:
             self._make_eager(link, message)
-            self.accept(gossip.publication, gossip.hops, link, out)
+            self.safe.accept(gossip.publication, gossip.hops, link, out)
 
     def _stall(self, link: TreeLink, message: MessageId, delivery: Delivery | None) -> None:
         stalled = Stalled(message, delivery, None)
@@ -146,14 +152,40 @@ class ReceiverOrder(CptCast):
         message = i_have.message
         count = link.owed.pop(message, -1)
         if count >= 0:
-            self.on_announced_known(link, message, count, out)
+            self._on_announced_known(link, message, count, out)
             return
         self._stall(link, message, None)
-        self.note_announcement(link, message, i_have.hops, out)
+        self.announcements.note(link, message, i_have.hops, out)
         self._to_visit.append(link)  # the payload may be here already, on another link
 
-    def graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        self.mark_grafted(link, message)
+    def _on_announced_known(
+        self, link: TreeLink, message: MessageId, count: int, out: Outbox
+    ) -> None:
+        # Alg. 12, l. 9-11, and Alg. 14, l. 11; `Have` is not in the paper (E8, E15).
+        if link.safe_out:
+            self.peer_has(link, message, out)
+        say_that_it_is_here(link, message, count, out)
+
+    def _on_skip(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        # Alg. 13, l. 22-25: evidence, which the thesis sends as an announcement.
+        link.owed.pop(message, None)
+        if link.safe_out:
+            self.peer_has(link, message, out)
+
+    def ask_next(self, message: MessageId, out: Outbox) -> None:
+        """It did not come: ask an announcer, unless the payload only waits for its turn (Alg. 12,
+        l. 12-17)."""
+        self.announcements.timed.pop(message, None)
+        if self._has_payload(message):
+            self.announcements.wait_again(message, out)
+            return
+        link = self.announcements.ran_out(message)
+        if link is not None:
+            self._graft(link, message, out)
+            self.announcements.wait_again(message, out)
+
+    def _graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        self.announcements.mark_grafted(link, message)
         self._make_eager(link, message)
         out.note("cptcast.grafted", message)
         out.send(link.peer, Graft(message), link.name)
@@ -171,22 +203,20 @@ class ReceiverOrder(CptCast):
         stalled = link.lacking.get(message)
         if message in link.late:
             del link.late[message]
-            self.prune(link, message, out)
+            prune(link, message, self.settings, out)
         elif stalled is None or stalled.delivery is not None:
             out.note("cptcast.grafted_unasked", link.peer)
         else:
             stalled.delivery = Delivery(grafted.publication, grafted.hops)
-            self.unmark_grafted(link, message)
+            self.announcements.unmark_grafted(link, message)
             self._to_visit.append(link)
             self._visit_who_lacks(message)
 
     # The tree of a root
 
-    def on_timer(self, name: str, subject: int, out: Outbox) -> None:
-        # Not in the paper: its tree is shaped by messages, not by beacons.
-        if name != BEACON:
-            super().on_timer(name, subject, out)
-        elif self.tree is not None and self.tree.is_due(out):
+    def send_beacon(self, out: Outbox) -> None:
+        """It is time for a beacon of this node, if it is the root."""
+        if self.tree is not None and self.tree.is_due(out):
             self._pass_beacon_on(self.tree, None, out)
 
     def _on_beacon(self, link: TreeLink, beacon: Beacon, out: Outbox) -> None:
@@ -201,14 +231,14 @@ class ReceiverOrder(CptCast):
             link.modes.give(beacon.parent)
 
     def _pass_beacon_on(self, tree: RootTree, source: TreeLink | None, out: Outbox) -> None:
-        for link in self.links.values():
+        for link in self.safe.links.values():
             if link.safe_out:
                 out.send(link.peer, Beacon(tree.root, tree.number, link is source), link.name)
 
     # Streams that may go on
 
     def _visit_who_lacks(self, message: MessageId) -> None:
-        for link in self.links.values():
+        for link in self.safe.links.values():
             assert isinstance(link, TreeLink)
             if link.stalled and link.stalled[0].message == message:
                 self._to_visit.append(link)
@@ -219,7 +249,7 @@ class ReceiverOrder(CptCast):
         self._visiting = True
         while self._to_visit:
             link = self._to_visit.pop(0)
-            if self.named.get(link.name) is link:
+            if self.safe.named.get(link.name) is link:
                 self._visit(link, out)
         self._visiting = False
 
@@ -229,7 +259,7 @@ class ReceiverOrder(CptCast):
             head = link.stalled[0]
             if head.control is not None:
                 del link.stalled[0]
-                self.setup.on_message(link, head.control, out)
+                self.safe.setup.on_message(link, head.control, out)
             elif head.done:
                 del link.stalled[0]
             else:
@@ -239,7 +269,7 @@ class ReceiverOrder(CptCast):
                 delivery = holder.lacking[head.message].delivery
                 assert delivery is not None
                 self._make_eager(holder, head.message)
-                if not self.accept(delivery.publication, delivery.hops, holder, out):
+                if not self.safe.accept(delivery.publication, delivery.hops, holder, out):
                     self._drop_lie(link, head.message)
 
     def _drop_lie(self, link: TreeLink, message: MessageId) -> None:
@@ -247,20 +277,20 @@ class ReceiverOrder(CptCast):
         del link.stalled[0]
         link.lacking.pop(message, None)
         if message in link.announced:
-            self.mark_grafted(link, message)
-        self.unmark_grafted(link, message)
+            self.announcements.mark_grafted(link, message)
+        self.announcements.unmark_grafted(link, message)
 
     def _holder(self, first: TreeLink, message: MessageId) -> TreeLink | None:
         """A link on which the payload of a stalled message is here."""
-        for link in [first, *self.links.values()]:
+        for link in [first, *self.safe.links.values()]:
             assert isinstance(link, TreeLink)
             stalled = link.lacking.get(message)
             if stalled is not None and stalled.delivery is not None:
                 return link
         return None
 
-    def has_payload(self, message: MessageId) -> bool:
-        for link in self.links.values():
+    def _has_payload(self, message: MessageId) -> bool:
+        for link in self.safe.links.values():
             assert isinstance(link, TreeLink)
             stalled = link.lacking.get(message)
             if stalled is not None and stalled.delivery is not None:
@@ -268,7 +298,8 @@ class ReceiverOrder(CptCast):
         return False
 
     def link_gone(self, link: Link, out: Outbox) -> None:
-        super().link_gone(link, out)
-        for message in self.missing:
-            if message not in self.timed:
-                self.start_waiting(message, self.settings.graft_again, out)
+        assert isinstance(link, TreeLink)
+        self.announcements.link_gone(link)
+        for message in self.announcements.missing:
+            if message not in self.announcements.timed:
+                self.announcements.wait_again(message, out)

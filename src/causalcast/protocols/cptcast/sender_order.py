@@ -3,31 +3,37 @@
 Algorithms 11 to 15.
 """
 
-from mypy_extensions import mypyc_attr
+from typing import final
 
 from causalcast.core import Message, MessageId, Outbox, Publication
 from causalcast.parts.safe_links.links import Delivery, Link, send_in_order
-from causalcast.protocols.cptcast.announcements import CptCast, TreeLink, Waiting
+from causalcast.protocols.cptcast.announcements import (
+    Order,
+    TreeLink,
+    Waiting,
+    prune,
+    say_that_it_is_here,
+)
 from causalcast.protocols.cptcast.messages import Gossip, Graft, Grafted, Have, IHave, Prune, Skip
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SenderOrder(CptCast):
+@final
+class SenderOrder(Order):
     """A payload that is kept back keeps back everything behind it on its link."""
 
     # Sending
 
     def spread(self, publication: Publication, hops: int, source: Link | None, out: Outbox) -> None:
         message = publication.id
-        announcers = self.forget_announcements(message, out)
-        asked = self.grafted.pop(message, {})
+        announcers = self.announcements.forget(message, out)
+        asked = self.announcements.grafted.pop(message, {})
         delivery = Delivery(publication, hops + 1)
-        for link in self.links.values():
+        for link in self.safe.links.values():
             assert isinstance(link, TreeLink)
             announced = link.name in announcers
             # An announcer has paid with its announcement; one that was asked still owes.
             if link.safe_in and link is not source and not announced:
-                link.owed[message] = self.delivered
+                link.owed[message] = self.safe.delivered
             if link.safe_out:
                 if link is source or announced or link.name in asked:
                     send_in_order(link, Skip(message), out)
@@ -99,9 +105,12 @@ class SenderOrder(CptCast):
 
     # Receiving
 
-    def on_token(self, link: Link, message: Message, out: Outbox) -> None:
-        # Alg. 11 to 13, by kind of token; nothing counts on an unsafe direction (E4).
+    def link_gone(self, link: Link, out: Outbox) -> None:
         assert isinstance(link, TreeLink)
+        self.announcements.link_gone(link)
+
+    def on_token(self, link: TreeLink, message: Message, out: Outbox) -> None:
+        # Alg. 11 to 13, by kind of token; nothing counts on an unsafe direction (E4).
         if isinstance(message, Gossip):
             if link.safe_in:
                 self._on_gossip(link, message, out)
@@ -110,7 +119,7 @@ class SenderOrder(CptCast):
                 self._on_i_have(link, message, out)
         elif isinstance(message, Skip):
             if link.safe_in:
-                self.on_skip(link, message.message, out)
+                self._on_skip(link, message.message, out)
         elif isinstance(message, Have):
             if link.safe_out:
                 self.peer_has(link, message.message, out)
@@ -123,19 +132,19 @@ class SenderOrder(CptCast):
         elif isinstance(message, Grafted):
             out.note("cptcast.grafted_unasked", link.peer)
         else:
-            self.setup.on_message(link, message, out)
+            self.safe.setup.on_message(link, message, out)
 
     def _on_gossip(self, link: TreeLink, gossip: Gossip, out: Outbox) -> None:
         # Alg. 11, l. 5-8 and, if it came twice, l. 14-23.
         message = gossip.publication.id
         if link.owed.pop(message, -1) >= 0:
-            self.prune(link, message, out)
+            prune(link, message, self.settings, out)
             if link.safe_out:
                 self.peer_has(link, message, out)
             return
-        self.unmark_grafted(link, message)
+        self.announcements.unmark_grafted(link, message)
         self._make_eager(link, message, out)
-        self.accept(gossip.publication, gossip.hops, link, out)
+        self.safe.accept(gossip.publication, gossip.hops, link, out)
 
     def _make_eager(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
         if link.safe_out and not link.modes.is_eager(message):
@@ -147,12 +156,34 @@ class SenderOrder(CptCast):
         message = i_have.message
         count = link.owed.pop(message, -1)
         if count >= 0:
-            self.on_announced_known(link, message, count, out)
+            self._on_announced_known(link, message, count, out)
         else:
-            self.note_announcement(link, message, i_have.hops, out)
+            self.announcements.note(link, message, i_have.hops, out)
 
-    def graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
-        self.mark_grafted(link, message)
+    def _on_announced_known(
+        self, link: TreeLink, message: MessageId, count: int, out: Outbox
+    ) -> None:
+        # Alg. 12, l. 9-11, and Alg. 14, l. 11; `Have` is not in the paper (E8, E15).
+        if link.safe_out:
+            self.peer_has(link, message, out)
+        say_that_it_is_here(link, message, count, out)
+
+    def _on_skip(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        # Alg. 13, l. 22-25: evidence, which the thesis sends as an announcement.
+        link.owed.pop(message, None)
+        if link.safe_out:
+            self.peer_has(link, message, out)
+
+    def ask_next(self, message: MessageId, out: Outbox) -> None:
+        """It did not come: ask an announcer, and expect it from there (Alg. 12, l. 12-17)."""
+        self.announcements.timed.pop(message, None)
+        link = self.announcements.ran_out(message)
+        if link is not None:
+            self._graft(link, message, out)
+            self.announcements.wait_again(message, out)
+
+    def _graft(self, link: TreeLink, message: MessageId, out: Outbox) -> None:
+        self.announcements.mark_grafted(link, message)
         self._make_eager(link, message, out)
         out.note("cptcast.grafted", message)
         out.send(link.peer, Graft(message), link.name)

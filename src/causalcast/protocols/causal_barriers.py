@@ -40,7 +40,12 @@ from causalcast.core import (
 )
 from causalcast.core.ids import NO_MESSAGE
 from causalcast.parts.addressed import addressed_sending
-from causalcast.parts.addressed.addressed_messages import Numbered, Published, unwrapped
+from causalcast.parts.addressed.addressed_messages import (
+    Numbered,
+    Published,
+    group_of,
+    unwrapped,
+)
 from causalcast.parts.addressed.addressed_sending import AddressedSending
 from causalcast.parts.addressed.member_lists import Joined, Left, MemberLists, Welcome
 from causalcast.parts.addressed.reliable_links import Sent, Taken
@@ -67,7 +72,8 @@ class Barred(Numbered):
     def __init__(
         self, number: int, to: list[NodeId], barriers: dict[NodeId, Barrier], content: Message
     ) -> None:
-        super().__init__(number, content)
+        # The number is name enough. With the group, who stays away from one holds up one alone.
+        super().__init__(group_of(content), number, content)
         self.to = to
         self.barriers = barriers
 
@@ -177,7 +183,7 @@ class CausalBarriers(Multicast):
         if self.me not in message.to:
             self.sending.keep(sender, taken, out)
             return None
-        if self._has(origin, message.name()):
+        if self._has(origin, message.name):
             if out is not None:
                 out.note("addressed_multicast.had_already", sender)
             return None
@@ -257,7 +263,7 @@ class CausalBarriers(Multicast):
     def _tell_if_held(self, arrived: Entry, out: Outbox) -> None:
         sender, message = arrived
         content = message.content
-        if isinstance(content, Published) and self.waiting.has(sender, message.name()):
+        if isinstance(content, Published) and self.waiting.has(sender, message.name):
             assert isinstance(message, Barred)
             cause = self._ids_of_missing(message)[0]
             reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""

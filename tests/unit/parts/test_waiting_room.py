@@ -10,7 +10,7 @@ class Numbered(addressed_messages.Numbered):
     """The sender's `number`-th message: it needs the one before."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number, Left(GroupId(0)))
+        super().__init__(GroupId(0), number, Left(GroupId(0)))
 
 
 def drain(room: WaitingRoom, done: dict[NodeId, int]) -> tuple[list[int], int]:

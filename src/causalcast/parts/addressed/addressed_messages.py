@@ -42,18 +42,16 @@ class Published(Addressed):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Numbered(Message):
-    """A message to several nodes: what it brings, and its number among those of its sender."""
+    """A message to several nodes: what it brings, and its number among those of its sender.
 
-    def __init__(self, number: int, content: Message) -> None:
+    Group and number are its name: no other message of its sender has it. In one group, the numbers
+    of a sender rise.
+    """
+
+    def __init__(self, group: GroupId, number: int, content: Message) -> None:
         self.number = number
         self.content = content
-
-    def name(self) -> Name:
-        """What distinguishes it from all other messages of its sender. In one group, the numbers
-        of a sender rise."""
-        content = self.content
-        group = content.publication.group if isinstance(content, Published) else EVERYBODY
-        return group, self.number
+        self.name: Name = (group, number)
 
 
 class Entrusted(Message):
@@ -110,6 +108,11 @@ def unwrapped(sender: NodeId, message: Message) -> tuple[NodeId, Message]:
     if isinstance(message, Entrusted):
         return message.origin, message.message
     return sender, message
+
+
+def group_of(content: Message) -> GroupId:
+    """The group that something goes to: that of a publication; joins and leaves go to all."""
+    return content.publication.group if isinstance(content, Published) else EVERYBODY
 
 
 def publication_in(message: Message) -> Publication | None:

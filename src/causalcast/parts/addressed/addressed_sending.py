@@ -227,7 +227,7 @@ class AddressedSending(CopyOwner):
     def _spreads(self, spreading: Spreading) -> None:
         message = spreading.message
         assert isinstance(message, Numbered)
-        group, number = message.name()
+        group, number = message.name
         self._spreading.setdefault(group, {})[number] = spreading
         self._entrust_later(self.me, message)
 
@@ -278,7 +278,7 @@ class AddressedSending(CopyOwner):
     def hand_over(self, peer: NodeId, origin: NodeId, message: Message, out: Outbox) -> None:
         """Links bring what they are given: once is enough."""
         assert isinstance(message, Numbered)
-        handed = self._handed.setdefault((origin, message.name()), {})
+        handed = self._handed.setdefault((origin, message.name), {})
         if peer not in handed:
             handed[peer] = None
             self.entrust(peer, out)
@@ -299,7 +299,7 @@ class AddressedSending(CopyOwner):
         to it before.
         """
         assert isinstance(message, Numbered)
-        group = message.name()[0]
+        group = message.name[0]
         if self._who_left_needs or group == EVERYBODY:
             return True
         return self.is_addressed(message, group, node, self._lists.time_of(group, node))
@@ -313,7 +313,7 @@ class AddressedSending(CopyOwner):
     def is_addressed(self, message: Numbered, group: GroupId, node: NodeId, time: int) -> bool:
         """Whether a message to a group is meant for the `time`-th membership of `node`."""
         content = message.content
-        if message.name()[0] != group or not isinstance(content, Published):
+        if message.name[0] != group or not isinstance(content, Published):
             return False
         if time == NOT_ADDRESSED:
             return False
@@ -329,7 +329,7 @@ class AddressedSending(CopyOwner):
 
     def _keep_safe(self, origin: NodeId, message: Numbered) -> None:
         others = [node for node in self._destinations(message) if node not in (origin, self.me)]
-        if self.safe.keep(origin, message.name(), message, others):
+        if self.safe.keep(origin, message.name, message, others):
             self._entrust_later(origin, message)
 
     def _entrust_later(self, origin: NodeId, message: Numbered) -> None:
@@ -337,7 +337,7 @@ class AddressedSending(CopyOwner):
         if not self._entrusts:
             return
         to = dict.fromkeys(self._destinations(message))
-        name = message.name()
+        name = message.name
         for node in self.everybody:
             waits = node in to and self.is_needed(node, message)
             if not waits and node not in (origin, self.me):
@@ -352,7 +352,7 @@ class AddressedSending(CopyOwner):
         for origin, message in [*others, *own]:
             assert isinstance(message, Numbered)
             if origin != node and not self.is_needed(node, message):
-                self._to_entrust.setdefault(node, {})[origin, message.name()] = message
+                self._to_entrust.setdefault(node, {})[origin, message.name] = message
 
 
 def tolerates(down: list[NodeId], setup: Setup) -> bool:

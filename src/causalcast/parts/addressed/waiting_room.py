@@ -27,7 +27,7 @@ class WaitingRoom:
 
     def enter(self, sender: NodeId, message: Numbered) -> None:
         """Something arrived, and is to be looked at."""
-        self._names[sender, message.name()] = None
+        self._names[sender, message.name] = None
         self._new.append((sender, message))
 
     def next(self) -> Entry | None:
@@ -35,12 +35,12 @@ class WaitingRoom:
         if not self._new:
             return None
         sender, message = self._new.pop(0)
-        del self._names[sender, message.name()]
+        del self._names[sender, message.name]
         return sender, message
 
     def wait(self, missing: Missing, entry: Entry) -> None:
         """It has to wait for this."""
-        self._names[entry[0], entry[1].name()] = None
+        self._names[entry[0], entry[1].name] = None
         self._queues.setdefault(missing, []).append(entry)
 
     def wake(self, missing: Missing) -> None:
@@ -76,7 +76,7 @@ class WaitingRoom:
     def leave_only(self, entries: list[Entry]) -> None:
         """Everything else is forgotten; what stays is to be looked at."""
         self._new, self._queues = list(entries), {}
-        self._names = {(sender, message.name()): None for sender, message in entries}
+        self._names = {(sender, message.name): None for sender, message in entries}
 
     def restore(self, record: Message) -> None:
         """Take in a record of a snapshot."""

@@ -234,7 +234,11 @@ class PassedFloods:
 
 @final
 class SafePathSetup(LinkSetup):
-    """The exchanges of all links, and which discoveries passed through here."""
+    """The exchanges of all links, and which discoveries passed through here.
+
+    A long class: greeting, adoption, discovery and the exchange are steps of one link's way to
+    being safe, and each looks at where the others left it.
+    """
 
     def __init__(self, owner: SafeLinks, patience: int) -> None:
         self.owner = owner

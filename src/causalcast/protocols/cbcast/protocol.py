@@ -233,7 +233,7 @@ class Cbcast(Multicast):
             self.sending.keep(sender, taken, out)
             self._count_for_farewells(origin, message)
             return None
-        if self._has(origin, message.name()):
+        if self._has(origin, message.name):
             if out is not None:
                 out.note("addressed_multicast.had_already", sender)
             return None
@@ -328,7 +328,7 @@ class Cbcast(Multicast):
     def _tell_if_held(self, arrived: Entry, out: Outbox) -> None:
         sender, message = arrived
         content = message.content
-        if isinstance(content, Published) and self.waiting.has(sender, message.name()):
+        if isinstance(content, Published) and self.waiting.has(sender, message.name):
             assert isinstance(message, Timestamped)
             cause = self._ids_of_missing(sender, message)[0]
             reason = "a welcome or an earlier message" if cause == NO_MESSAGE else ""

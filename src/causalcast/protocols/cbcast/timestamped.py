@@ -2,7 +2,6 @@
 
 from causalcast.core import GroupId, Message, NodeId, Wire
 from causalcast.parts.addressed.addressed_messages import Numbered
-from causalcast.parts.safe_keeping import Name
 from causalcast.parts.vector_clock import VectorClock
 
 Clocks = dict[GroupId, VectorClock]
@@ -23,10 +22,8 @@ class Timestamped(Numbered):
     def __init__(
         self, group: GroupId, number: int, before: int, clocks: Clocks, content: Message
     ) -> None:
-        super().__init__(number, content)  # of the publication; joins and leaves have their own
+        # The number of the publication; joins and leaves have their own.
+        super().__init__(group, number, content)
         self.group = group
         self.before = before  # the number of its sender's last one to this group
         self.clocks = clocks
-
-    def name(self) -> Name:
-        return self.group, self.number

@@ -1,4 +1,4 @@
-"""Peak memory of this process, of Spark's JVM and of its Python workers, read from /proc."""
+"""Peak memory and CPU time of this process, Spark's JVM and its Python workers, from /proc."""
 
 import os
 import threading
@@ -35,8 +35,21 @@ class PeakMemory:
                 self.peaks[name] = max(self.peaks.get(name, 0), megabytes)
 
 
-def _family() -> dict[str, int]:
-    """Resident memory of this process and its descendants; of workers, the largest."""
+def cpu_seconds() -> float:
+    """What this process and all that it started have used so far: neighbours do not count."""
+    return sum(_used(process) for process in _descendants()) / os.sysconf("SC_CLK_TCK")
+
+
+def _used(process: int) -> int:
+    try:
+        told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0  # it has just ended; its parent knows
+    return sum(int(ticks) for ticks in told[11:15])  # its own, and of children that ended
+
+
+def _descendants() -> list[int]:
+    """This process and its descendants."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -45,11 +58,16 @@ def _family() -> dict[str, int]:
             except (OSError, IndexError):
                 continue  # it has just ended
             children.setdefault(parent, []).append(int(folder.name))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def _family() -> dict[str, int]:
+    """Resident memory of this process and its descendants; of workers, the largest."""
     found: dict[str, int] = {"driver": _resident(os.getpid())}
-    waiting = list(children.get(os.getpid(), []))
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
+    for process in _descendants()[1:]:
         try:
             is_java = "java" in Path(f"/proc/{process}/comm").read_text()
         except OSError:

@@ -2,6 +2,7 @@
 
     python benchmarks/spans.py --spans 1e6
     python benchmarks/spans.py --spans 1e5 --local    in this process, without Spark
+    python benchmarks/spans.py --spans 1e7 --keep FOLDER    written there, or found there
 
 The floor is the least that anybody can do with such files: read the lines, parse them, group the
 spans by process. The spans are those of ten processes in which each message goes to nine others and
@@ -18,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memory import PeakMemory
+from memory import PeakMemory, cpu_seconds
 
 from causalcast.pipeline.check.check_run import check_folder
 from causalcast.trace.foreign_log import import_records
@@ -146,6 +147,32 @@ def floor_on_spark(spark: Any, paths: list[Path]) -> int:
     return int(sum(row["sum(spans)"] for row in grouped.collect()))
 
 
+class Steps:
+    """Wall and CPU seconds of one step after another."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), cpu_seconds()
+
+    def end(self, name: str) -> None:
+        """A step ended here, and the next begins."""
+        self.told[f"{name}_s"] = time.perf_counter() - self.wall
+        self.told[f"{name}_cpu_s"] = cpu_seconds() - self.cpu
+        print(f"{name}: {self.told[f'{name}_s']:.1f} s", file=sys.stderr)
+        self._begin()
+
+    def ratios(self) -> dict[str, float]:
+        """All that follows the floor, in floors."""
+        found = {}
+        for unit in ("s", "cpu_s"):
+            floor, after, check = (self.told[f"{n}_{unit}"] for n in ("floor", "import", "check"))
+            found[f"floors_{unit}"] = (after + check) / floor
+        return found
+
+
 def on_spark(folder: Path, run: Path) -> dict[str, Any]:
     """Floor, import, check; seconds of each."""
     from causalcast.pipeline.foreign.span_import import import_spans
@@ -155,41 +182,33 @@ def on_spark(folder: Path, run: Path) -> dict[str, Any]:
     with PeakMemory() as memory:
         spark = make_session(None)
         floor_on_spark(spark, files_at(folder)[:1])  # warms up
-        begin = time.perf_counter()
+        steps = Steps()
         spans = floor_on_spark(spark, files_at(folder))
-        floored = time.perf_counter()
-        print(f"floor: {floored - begin:.1f} s", file=sys.stderr)
+        steps.end("floor")
         import_spans(spark, files_at(folder), "otlp", run, SpanRules(), None, False)
-        imported = time.perf_counter()
-        print(f"import: {imported - floored:.1f} s", file=sys.stderr)
+        steps.end("import")
         [checked] = check_runs(spark, [run])
-        ended = time.perf_counter()
-    return {
-        "spans": spans, "floor_s": floored - begin, "import_s": imported - floored,
-        "check_s": ended - imported, "ratio": (ended - floored) / (floored - begin),
-        "findings": len(checked.findings), "peak_mb": memory.peaks,
-    }  # fmt: skip
+        steps.end("check")
+    return {"spans": spans, **steps.told, **steps.ratios(), "findings": len(checked.findings),
+            "peak_mb": memory.peaks}  # fmt: skip
 
 
 def here(folder: Path, run: Path) -> dict[str, Any]:
-    """The same in this process, in CPU seconds: neighbours do not count."""
+    """The same in this process."""
     rules = SpanRules()
     with PeakMemory() as memory:
-        begin = time.process_time()
+        steps = Steps()
         files = LogFiles(files_at(folder))
         spans = sum(1 for _ in spans_of(files, "otlp", rules.wanted))
-        floored = time.process_time()
+        steps.end("floor")
         with all_are_kept():
             records, _ = span_records(spans_of(files, "otlp", rules.wanted), rules)
             write_run(run, import_records(records, "spans", whole=False))
-        imported = time.process_time()
+        steps.end("import")
         checked = check_folder(run)
-        ended = time.process_time()
-    return {
-        "spans": spans, "floor_s": floored - begin, "import_s": imported - floored,
-        "check_s": ended - imported, "ratio": (ended - floored) / (floored - begin),
-        "findings": len(checked.findings), "peak_mb": memory.peaks,
-    }  # fmt: skip
+        steps.end("check")
+    return {"spans": spans, **steps.told, **steps.ratios(), "findings": len(checked.findings),
+            "peak_mb": memory.peaks}  # fmt: skip
 
 
 def main() -> None:
@@ -197,11 +216,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spans", type=float, default=1e6)
     parser.add_argument("--local", action="store_true")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        spans = Path(folder) / "spans"
-        spans.mkdir()
-        write_spans(spans, int(options.spans))
+        spans = options.keep or Path(folder) / "spans"
+        if not spans.exists():
+            spans.mkdir(parents=True)
+            write_spans(spans, int(options.spans))
         size = sum(path.stat().st_size for path in spans.iterdir())
         run = Path(folder) / "run"
         found = here(spans, run) if options.local else on_spark(spans, run)

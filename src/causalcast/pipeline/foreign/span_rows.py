@@ -97,18 +97,19 @@ def _lines_reader(rules: SpanRules, parts: int) -> Reader:
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = Operations(rules)
-        for batch in batches:
-            for text, order, torn in zip(batch["text"], batch["order"], batch["torn"], strict=True):
-                path = order["path"].as_py()
-                if torn.as_py():
-                    found.remark(TORN, f"{path}: the last line is torn: no JSON, and no end")
-                else:
-                    with all_are_kept():
+        with all_are_kept():  # until they are packed; there are no circles among them
+            for batch in batches:
+                rows = zip(batch["text"], batch["order"], batch["torn"], strict=True)
+                for text, order, torn in rows:
+                    path = order["path"].as_py()
+                    if torn.as_py():
+                        found.remark(TORN, f"{path}: the last line is torn: no JSON, and no end")
+                    else:
                         spans = read_otlp_json(text.as_buffer(), wanted)
                         found.read((operation_of(span, rules) for span in spans), path)
-                if len(found.rows) > SPANS_TOGETHER:
-                    yield _by_trace(found, parts)
-        yield _by_trace(found, parts)
+                    if len(found.rows) > SPANS_TOGETHER:
+                        yield _by_trace(found, parts)
+            yield _by_trace(found, parts)
 
     return read
 

@@ -142,7 +142,7 @@ class _Traces:
         links_to_one = self.links[told_by] == 1
         link = np.append(self.link, NOTHING)[np.where(links_to_one, self.first_link[told_by], -1)]
         received = np.where(links_to_one, link, self.single[told_by])
-        received = np.where(asks[told_by] | (self.links[told_by] > 1), NOTHING, received)
+        received = np.where(asks[told_by], NOTHING, received)  # in circles
         self.single = np.where(asks, received, self.single)
 
     def publications(self) -> pa.RecordBatch:

@@ -371,6 +371,10 @@ class Node:
         """What this node is doing, in numbers; `up` and `status` show it."""
         return status_of(self._running())
 
+    def host(self) -> Host:
+        """What this is the handle of: for tests, which look inside."""
+        return self._running()
+
     def _running(self) -> Host:
         if self._host is None:
             raise NodeError("the node is not running; use `async with causalcast.open(...)`")

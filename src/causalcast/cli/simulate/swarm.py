@@ -14,6 +14,8 @@ from causalcast.cli.shared.output import print_facts, progress_bar
 from causalcast.cli.shared.spark_options import add_spark_options
 from causalcast.cli.simulate.simulate import parse_settings
 from causalcast.errors import ConfigError
+from causalcast.nodeworld.campaign import facts_of
+from causalcast.nodeworld.campaign import run_campaign as run_nodes
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.shrink import Shrunk, shrink
@@ -50,6 +52,14 @@ def add_to(subparsers: Any) -> None:
         dest="settings",
         metavar="OPTION=VALUE",
         help="an option of the protocol; durations may have a unit (50ms)",
+    )
+    parser.add_argument(
+        "--world",
+        choices=["protocols", "nodes"],
+        default="protocols",
+        help="what runs: protocols alone in the simulator (many seeds), or whole nodes as shipped, "
+        "with journal, links and applications, on simulated disks and networks. With nodes, "
+        "only --protocol, --seeds, --first, --processes and --json have a meaning",
     )
     parser.add_argument(
         "--check",
@@ -111,6 +121,8 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Try all seeds, say what happened, and make the first failure small."""
+    if options.world == "nodes":
+        return _run_nodes(options)
     plan = _plan(options)
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
         campaign = _campaign(options, plan, progress)
@@ -120,6 +132,26 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_facts(campaign, kept)))
     else:
         _tell(campaign, shrunk, kept)
+    return 0 if campaign.succeeded() else 1
+
+
+def _run_nodes(options: argparse.Namespace) -> int:
+    processes = min(options.processes, len(options.seeds))
+    with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
+        campaign = run_nodes(options.protocol, options.seeds, processes, options.first, progress)
+    facts = facts_of(campaign)
+    if options.json:
+        print(json.dumps(facts))
+        return 0 if campaign.succeeded() else 1
+    failures, never = facts.pop("failures"), facts.pop("never_fired")
+    print_facts(facts)
+    for failure in failures[:SHOWN_FAILURES]:
+        print(f"seed {failure['seed']}; again: {failure['repeat']}")
+        for problem in failure["problems"]:
+            print(f"  {problem}")
+    for kind in never:
+        print(f"never happened, so nothing is known about it: {kind}")
+    print("verdict: " + ("ok" if campaign.succeeded() else "failed"))
     return 0 if campaign.succeeded() else 1
 
 

@@ -39,6 +39,7 @@ class Arrivals:
         protocol: str,
         fail: Fail,
     ) -> None:
+        self.runs = 0  # publications that travelled together, so often
         self._stack = stack
         self._steps = steps
         self._codec = codec
@@ -99,6 +100,7 @@ class Arrivals:
                         continue
                 is_run = len(carried) > 1 and isinstance(message, Single)
                 if is_run:
+                    self.runs += 1
                     admission.check_run(carried)
                 elif carried:
                     admission.check(carried)

@@ -60,6 +60,7 @@ class JournalKeeper:
         self._nodes = nodes
         self._compact_at = compact_bytes
         self._is_compacting = False
+        self.compactions = 0
 
     def keep_short(self) -> None:
         """Compact the journal if it has grown large; called between two steps."""
@@ -87,6 +88,7 @@ class JournalKeeper:
                 self._compact_at = 2 * size_before  # there was no room: try again later
                 self._acknowledgements.give_back(handled, marking)
                 return
+            self.compactions += 1
             compaction.replaced(places)
             self._bodies.forget()
             self._acknowledgements.are_durable(marking)

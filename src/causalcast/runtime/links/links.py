@@ -644,8 +644,8 @@ class Links:
     def _crossed_by(self, dial: _Dial) -> bool:
         """Whether the other end only hung up because its own dial is under way."""
         connection = dial.connection
-        if connection is None or not connection.greeted.done():
-            return False
+        if connection is None or not connection.greeted.done() or connection.greeted.cancelled():
+            return False  # cancelled with the dial: this node stops
         failed = connection.greeted.exception() is not None
         return not failed and connection.greeted.result().refusal == CROSSING
 

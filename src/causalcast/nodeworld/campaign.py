@@ -1,0 +1,120 @@
+"""Many worlds, on all cores: what failed, what happened and what never did."""
+
+import logging
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.trial import try_plan
+from causalcast.nodeworld.verdict import Outcome
+
+# A campaign that never saw one of these has not looked where it should.
+EXPECTED: Final = (
+    "kill",
+    "power",
+    "stop",
+    "start",
+    "cut",
+    "silence",
+    "full",
+    "slow",
+    "dial_refused",
+    "writer_paused",
+    "compaction",
+    "run",
+)
+ENOUGH: Final = 60  # seeds from which on everything should have happened
+
+
+@dataclass
+class NodeCampaign:
+    """What came of all seeds."""
+
+    protocol: str
+    seeds: int = 0
+    failures: list[Outcome] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    virtual_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        """One more seed."""
+        self.seeds += 1
+        self.fired.update(outcome.fired)
+        self.virtual_seconds += outcome.seconds
+        if outcome.problems:
+            self.failures.append(outcome)
+
+    def never_fired(self) -> list[str]:
+        """What should have happened and did not; few seeds may leave something out."""
+        return [] if self.seeds < ENOUGH else [k for k in EXPECTED if not self.fired[k]]
+
+    def succeeded(self) -> bool:
+        """Whether nothing failed and everything was tried."""
+        return not self.failures and not self.never_fired()
+
+
+def run_campaign(
+    protocol: str,
+    seeds: Sequence[int],
+    processes: int,
+    first: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> NodeCampaign:
+    """Try all seeds; `first` stops at the first failure."""
+    campaign = NodeCampaign(protocol)
+    began = time.monotonic()
+    for outcome in _outcomes(protocol, seeds, processes):
+        campaign.add(outcome)
+        if progress is not None:
+            progress(campaign.seeds / len(seeds))
+        if first and campaign.failures:
+            break
+    campaign.seconds = time.monotonic() - began
+    return campaign
+
+
+def _outcomes(protocol: str, seeds: Sequence[int], processes: int) -> Iterator[Outcome]:
+    tasks = [(protocol, seed) for seed in seeds]
+    if processes == 1:
+        yield from map(_try, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(_try, tasks, chunksize=1)
+
+
+def _try(task: tuple[str, int]) -> Outcome:
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
+    try:
+        return try_plan(draw(*task))
+    finally:
+        logging.disable(before)
+
+
+def facts_of(campaign: NodeCampaign) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "world": "nodes",
+        "protocol": campaign.protocol,
+        "seeds": campaign.seeds,
+        "passed": campaign.seeds - len(campaign.failures),
+        "failures": [
+            {
+                "seed": failure.seed,
+                "problems": failure.problems,
+                "repeat": f"causalcast swarm --world nodes --protocol {campaign.protocol} "
+                f"--seeds {failure.seed}",
+            }
+            for failure in campaign.failures
+        ],
+        "fired": dict(sorted(campaign.fired.items())),
+        "never_fired": campaign.never_fired(),
+        "virtual_hours": round(campaign.virtual_seconds / 3600, 3),
+        "seconds": round(campaign.seconds, 3),
+        "seeds_per_second": round(campaign.seeds / max(campaign.seconds, 1e-9), 2),
+    }

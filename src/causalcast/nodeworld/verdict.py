@@ -1,0 +1,144 @@
+"""Judges a world: by the traces of its nodes, and by what applications were told.
+
+Where nodes leave no trace (and only there do publications travel as runs) the ledgers of the
+applications are all there is: they become a log as of any other system, and are judged like one.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from causalcast.core.ids import number_of, origin_of
+from causalcast.errors import CausalcastError
+from causalcast.judge.judge import judge
+from causalcast.nodeworld.application import Ledger
+from causalcast.nodeworld.disk import is_trace
+from causalcast.nodeworld.process import SimProcess
+from causalcast.trace.foreign_line import Record
+from causalcast.trace.foreign_log import import_records
+from causalcast.trace.gather import gather
+from causalcast.trace.run_folder import Run
+
+MOST_TOLD = 3  # of one kind
+
+
+@dataclass
+class Outcome:
+    """What came of a plan."""
+
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    fired: dict[str, int] = field(default_factory=dict)
+    digest: str = ""  # of everything that happened: the same for the same seed
+    callbacks: int = 0
+    seconds: float = 0.0  # of virtual time
+    publications: int = 0
+
+
+def judge_world(
+    guarantees: list[str], processes: Mapping[int, SimProcess], outcome: Outcome
+) -> None:
+    """Everything that is wrong, written into the outcome, with a digest of what happened."""
+    ledgers = {node: process.ledger for node, process in processes.items()}
+    digest = hashlib.sha256()
+    for node, ledger in ledgers.items():
+        digest.update(repr((node, ledger.log, sorted(ledger.done))).encode())
+        outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
+        outcome.publications += len(ledger.published)
+    outcome.problems += _wrong_bodies(ledgers)
+    run = None
+    try:
+        run = _gathered(processes, digest)
+    except CausalcastError as error:
+        outcome.problems.append(f"its trace cannot be gathered: {error}")
+    outcome.digest = digest.hexdigest()[:16]
+    if run is not None:
+        outcome.problems += _violations(run, guarantees)
+        outcome.problems += _held_against(run, ledgers)
+    if all(ledger.reads_together for ledger in ledgers.values()):
+        lines = list(_lines_of(ledgers, processes))
+        if lines:
+            told = import_records(iter(lines), "ledgers")
+            found = _violations(told, guarantees)
+            outcome.problems += [f"told to applications: {problem}" for problem in found]
+
+
+def _gathered(processes: Mapping[int, SimProcess], digest: Any) -> Run | None:
+    """The run that the nodes left; None if they left no trace."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        is_there = False
+        for process in processes.values():
+            for path, content in process.disk.files().items():
+                if is_trace(path) and "aside" not in path.name:
+                    (folder / path.name).write_bytes(content)
+                    digest.update(content)
+                    is_there = True
+        return gather([folder], folder / "run") if is_there else None
+
+
+def _violations(run: Run, guarantees: list[str]) -> list[str]:
+    found = judge(run)
+    problems = []
+    for guarantee in guarantees:
+        name = "agreement" if guarantee == "agreement_after_recovery" else guarantee
+        for violation in found.violations.get(name, [])[:MOST_TOLD]:
+            problems.append(f"{name}: {violation}")
+    return problems
+
+
+def _held_against(run: Run, ledgers: Mapping[int, Ledger]) -> list[str]:
+    """What applications were told, beside what the trace says."""
+    columns = run.events.select(["node", "kind", "message"]).to_pydict()
+    published: set[int] = set()
+    delivered: dict[int, set[int]] = {}
+    for node, kind, message in zip(*columns.values(), strict=True):
+        if kind == "publish":
+            published.add(message)
+        elif kind == "deliver":
+            delivered.setdefault(node, set()).add(message)
+    problems = []
+    for node, ledger in ledgers.items():
+        for message in list(ledger.published.keys() - published)[:MOST_TOLD]:
+            named = f"{origin_of(message)}.{number_of(message)}"
+            problems.append(f"receipt lost: {named} was acknowledged, and no trace has it")
+        missing = delivered.get(node, set()) - ledger.handed.keys()
+        if missing:
+            problems.append(f"node {node} delivered {len(missing)} that its application never got")
+    return problems
+
+
+def _wrong_bodies(ledgers: Mapping[int, Ledger]) -> list[str]:
+    bodies = {message: body for one in ledgers.values() for message, body in one.published.items()}
+    return [
+        f"node {node}: {message} came with another body than it was published with"
+        for node, ledger in ledgers.items()
+        for message, body in ledger.handed.items()
+        if bodies.get(message, body) != body
+    ][:MOST_TOLD]
+
+
+def _lines_of(
+    ledgers: Mapping[int, Ledger], processes: Mapping[int, SimProcess]
+) -> Iterator[Record]:
+    """The ledgers as a log of another system.
+
+    What was begun and never acknowledged may have been lost with a crash: it counts only if
+    somebody got it.
+    """
+    sure = {body for ledger in ledgers.values() for body in ledger.published.values()}
+    sure |= {body for ledger in ledgers.values() for body in ledger.handed.values()}
+    for node, ledger in ledgers.items():
+        groups = processes[node].config.blueprint.groups
+        joins = [groups.names[group] for group in groups.groups_of(processes[node].config.node)]
+        rows: list[dict[str, Any]] = [{"kind": "join", "group": name} for name in joins]
+        rows += [
+            {"kind": kind, "group": group, "message": body.hex()}
+            for kind, group, body in ledger.log
+            if body in sure
+        ]
+        for pos, row in enumerate(rows):
+            yield Record(f"ledger {node}:{pos}", {"node": node, "pos": pos, **row})

@@ -1,7 +1,10 @@
 """Whole nodes in a world that a seed decides: the same seed, the same world, and nothing wrong."""
 
+from pathlib import Path
+
 import pytest
 
+from causalcast.errors import ConfigError
 from causalcast.nodeworld.campaign import EXPECTED, run_campaign
 from causalcast.nodeworld.plan import draw
 from causalcast.nodeworld.trial import try_plan
@@ -29,3 +32,9 @@ def test_nothing_is_wrong_in_more_worlds(protocol: str) -> None:
     campaign = run_campaign(protocol, range(60), processes=2)
     assert campaign.succeeded(), (campaign.failures, campaign.never_fired())
     assert set(EXPECTED) <= set(campaign.fired)
+
+
+def test_a_protocol_whose_nodes_forget_is_refused() -> None:
+    example = Path(__file__).parents[2] / "examples" / "my_protocol.py"
+    with pytest.raises(ConfigError, match="come back as somebody new"):
+        run_campaign(str(example), range(1), processes=1)

@@ -256,16 +256,15 @@ class ProtocolSpec(LayerSpec):
 
     `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
     nothing and comes back as somebody new. `tolerates(down, setup)`: whether the promises still
-    hold while `down` nodes are away at once. `invariants` must hold after every step, `at_rest`
-    when all nodes are up and nothing is left to happen. `reaches` names the neighbours that are
-    certain to get what a node delivers: `agreement_per_part` holds among nodes that reach one
-    another. `rare` names the notes of rare branches: a
-    campaign that never saw one of them fails. `events` names the notes that people who run nodes
-    want to hear of, and says what they mean.
-    `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1 if not
-    given. `contains(options)`: the names of the protocols that it hosts. `late_members`: whether
-    a node that joins a group gets what is published there from then on. `closes_groups`: whether
-    `refusal` may speak against publishing, too. `commands`: what an operator may tell it;
+    hold while `down` nodes are away at once; without it nobody may be. `invariants` must hold after
+    every step, `at_rest` when all nodes are up and nothing is left to happen. `reaches` names the
+    neighbours that are certain to get what a node delivers: `agreement_per_part` holds among nodes
+    that reach one another. `rare` names the notes of rare branches: a campaign that never saw one
+    of them fails. `events` names the notes that people who run nodes want to hear of, and says what
+    they mean. `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1
+    if not given. `contains(options)`: the names of the protocols that it hosts. `late_members`:
+    whether a node that joins a group gets what is published there from then on. `closes_groups`:
+    whether `refusal` may speak against publishing, too. `commands`: what an operator may tell it;
     `command_plans(options, graph)`: sequences of them that make sense, for the search.
     `except_when`: where a promise is known not to hold, in a sentence that people see beside the
     promises.
@@ -298,7 +297,7 @@ class ProtocolSpec(LayerSpec):
         | None = None,
         except_when: str = "",
     ) -> None:
-        assert restart in ("resume", "reborn")
+        assert restart in ("resume", "reborn"), f"restart = {restart!r}: resume or reborn"
         super().__init__(name, summary, messages, options)
         self.build = build
         self.guarantees = list(guarantees)

@@ -6,11 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from causalcast.errors import ConfigError
 from causalcast.nodeworld.plan import draw
 from causalcast.nodeworld.trial import try_plan
 from causalcast.nodeworld.verdict import Outcome
+from causalcast.registry import find_protocol
 
 # A campaign that never saw one of these has not looked where it should.
 EXPECTED: Final = (
@@ -66,6 +69,14 @@ def run_campaign(
     progress: Callable[[float], None] | None = None,
 ) -> NodeCampaign:
     """Try all seeds; `first` stops at the first failure."""
+    spec = find_protocol(protocol)
+    if spec.restart != "resume":
+        raise ConfigError(
+            f"{protocol}: its nodes come back as somebody new; --world nodes runs protocols whose "
+            "nodes resume from their disks"
+        )
+    if protocol.endswith(".py"):
+        protocol = str(Path(protocol).resolve())  # the world has folders of its own
     campaign = NodeCampaign(protocol)
     began = time.monotonic()
     for outcome in _outcomes(protocol, seeds, processes):

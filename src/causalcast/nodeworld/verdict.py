@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from causalcast.core.ids import number_of, origin_of
 from causalcast.errors import CausalcastError
 from causalcast.judge.judge import judge
+from causalcast.judge.judgement import Violation
 from causalcast.nodeworld.application import Ledger
 from causalcast.nodeworld.disk import is_trace
 from causalcast.nodeworld.process import SimProcess
@@ -86,8 +86,17 @@ def _violations(run: Run, guarantees: list[str]) -> list[str]:
     for guarantee in guarantees:
         name = "agreement" if guarantee == "agreement_after_recovery" else guarantee
         for violation in found.violations.get(name, [])[:MOST_TOLD]:
-            problems.append(f"{name}: {violation}")
+            problems.append(f"{name}: {_in_words(violation)}")
     return problems
+
+
+def _in_words(violation: Violation) -> str:
+    cause = "" if violation.cause is None else f", before or without {_named(violation.cause)}"
+    return f"{violation.kind} at node {violation.node}: {_named(violation.message)}{cause}"
+
+
+def _named(message: int) -> str:
+    return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
 def _held_against(run: Run, ledgers: Mapping[int, Ledger]) -> list[str]:
@@ -103,7 +112,7 @@ def _held_against(run: Run, ledgers: Mapping[int, Ledger]) -> list[str]:
     problems = []
     for node, ledger in ledgers.items():
         for message in list(ledger.published.keys() - published)[:MOST_TOLD]:
-            named = f"{origin_of(message)}.{number_of(message)}"
+            named = _named(message)
             problems.append(f"receipt lost: {named} was acknowledged, and no trace has it")
         missing = delivered.get(node, set()) - ledger.handed.keys()
         if missing:

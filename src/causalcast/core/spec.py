@@ -21,6 +21,18 @@ OptionValue = bool | int | float | str
 # Says whether something that must hold does hold; its name is what people read if not.
 Invariant = Callable[[Multicast], bool]
 
+# What a protocol may promise; the last two are weaker forms of agreement.
+GUARANTEES = (
+    "no_creation",
+    "no_duplication",
+    "validity",
+    "agreement",
+    "fifo_order",
+    "causal_order",
+    "agreement_after_recovery",
+    "agreement_per_part",
+)
+
 # What most causal protocols promise: everything, as soon as all who crashed are back.
 CAUSAL_WHEN_ALL_ARE_BACK = [
     "no_creation",
@@ -298,6 +310,10 @@ class ProtocolSpec(LayerSpec):
         except_when: str = "",
     ) -> None:
         assert restart in ("resume", "reborn"), f"restart = {restart!r}: resume or reborn"
+        for guarantee in guarantees:
+            if guarantee not in GUARANTEES:
+                known = ", ".join(GUARANTEES)
+                raise ValueError(f"{name}: no guarantee {guarantee!r} (there are: {known})")
         super().__init__(name, summary, messages, options)
         self.build = build
         self.guarantees = list(guarantees)

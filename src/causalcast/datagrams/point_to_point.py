@@ -260,7 +260,10 @@ class Unconfirmed:
 
 
 class Conversation:
-    """What two lives of the two ends say to each other. Numbers here do not wrap around."""
+    """What two lives of the two ends say to each other. Numbers here do not wrap around.
+
+    Large because it is a record: all that one end keeps count of.
+    """
 
     def __init__(self, mine: int, theirs: int, first_room: int) -> None:
         self.mine = mine  # my token
@@ -289,7 +292,11 @@ class Conversation:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PointToPoint:
-    """One end of the way between two processes: its queues, its conversation, its estimates."""
+    """One end of the way between two processes: its queues, its conversation, its estimates.
+
+    Large because it is one state machine: every datagram that comes can change what is sent,
+    acknowledged and given up, and the order of these matters.
+    """
 
     def __init__(self, options: PointToPointOptions, source: random.Random) -> None:
         self.options = options

@@ -49,7 +49,11 @@ NO_MOMENT: Final = Moment(-1, 0, 0, 0)
 
 @final
 class SendWindow:
-    """The window towards one peer; as wide as it can be where it does not adapt."""
+    """The window towards one peer; as wide as it can be where it does not adapt.
+
+    Large because a window follows a rate, a round trip and losses over several rounds, and each of
+    these is a few numbers.
+    """
 
     def __init__(self, widest: int, adapts: bool) -> None:
         self.widest = widest

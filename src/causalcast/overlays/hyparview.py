@@ -218,7 +218,11 @@ class Settings:
 
 
 class HyParView(Overlay):
-    """Both views, requests that are out, and neighbours that were lost."""
+    """Both views, requests that are out, and neighbours that were lost.
+
+    Large because the two views, and all that is done to them, are one state machine, in the paper
+    too.
+    """
 
     def __init__(self, me: NodeId, rng: random.Random, settings: Settings) -> None:
         self.me = me

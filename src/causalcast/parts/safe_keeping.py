@@ -178,7 +178,7 @@ class CopyOwner(ABC):
 class SafeKeeping:
     """Copies of others that may not be everywhere yet.
 
-    A long class: asking, telling, offering and answering share one pause and one idea of who is
+    Large because asking, telling, offering and answering share one pause and one idea of who is
     away. Agreed views would replace most of it.
     """
 

@@ -35,7 +35,7 @@ Tactic = Callable[[], list[Step]]
 class Adversary:
     """Directs one run from one seed.
 
-    Above 300 lines because each thing that it may do is a short method here: all draw from one
+    Large because each thing that it may do is a short method here: all draw from one
     generator, and the order in which they do so decides what a seed means.
     """
 

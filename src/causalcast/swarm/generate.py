@@ -101,7 +101,7 @@ def expected_kinds(
 class Draw:
     """A scenario while it is drawn. The adversary takes only its nodes and its graph.
 
-    Above 300 lines because each kind of fault is a short method here: all draw from one generator,
+    Large because each kind of fault is a short method here: all draw from one generator,
     and the order in which they do so decides what a seed means.
     """
 

@@ -115,7 +115,7 @@ class LogContent:
 class NodeLog:
     """Rows of this node, at one level of detail; `write` brings them to the kernel.
 
-    More than twenty attributes because the head of each piece repeats how far the whole log has
+    Large because the head of each piece repeats how far the whole log has
     come: positions, numbers, members and losses are kept here together, beside the open file.
     """
 

@@ -180,7 +180,7 @@ class Neighbour:
 class ReliableSending(CopyOwner):
     """Messages that some neighbour may still lack, and what each neighbour has.
 
-    A long class: sending, acknowledging, catching up and forgetting all look at the same two
+    Large because sending, acknowledging, catching up and forgetting all look at the same two
     things, what is kept and what each neighbour has, and each is a few lines.
     """
 

@@ -236,7 +236,7 @@ class PassedFloods:
 class SafePathSetup(LinkSetup):
     """The exchanges of all links, and which discoveries passed through here.
 
-    A long class: greeting, adoption, discovery and the exchange are steps of one link's way to
+    Large because greeting, adoption, discovery and the exchange are steps of one link's way to
     being safe, and each looks at where the others left it.
     """
 

@@ -59,7 +59,10 @@ def moments_in(operations: pa.Table, rules: SpanRules) -> Found:
 
 
 class _Traces:
-    """Rows of spans; `parent` and `above` are rows, `NOTHING` if there is none."""
+    """Rows of spans; `parent` and `above` are rows, `NOTHING` if there is none.
+
+    Large because its attributes are the columns of one table.
+    """
 
     def __init__(self, spans: pa.Table, rules: SpanRules) -> None:
         self.spans, self.rules = spans.combine_chunks(), rules

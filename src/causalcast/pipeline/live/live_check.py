@@ -76,7 +76,7 @@ class _Node:
 class LiveCheck:
     """The state of one run, bounded by what is on its way.
 
-    One class of 370 lines because all properties are judged in one pass over the same state, which
+    Large because all properties are judged in one pass over the same state, which
     is saved and read back as a whole.
     """
 

@@ -94,7 +94,7 @@ class Freed(Message):
 class Cbcast(Multicast):
     """Counts per group, and messages that wait for what they name.
 
-    A long class, for every input of a node has its handler here. Half of them are about members
+    Large because every input of a node has its handler here. Half of them are about members
     that come, go or die, and would not be needed if members were agreed on.
     """
 

@@ -44,6 +44,9 @@ class Host:
     """One node: its life, and the parts it is made of.
 
     What needs links or the journal is made when the node starts, and is in `parts`.
+
+    Large because a life begins and ends here: whatever is opened, wired and let go of in some order
+    stands in one place.
     """
 
     def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:

@@ -276,7 +276,11 @@ class _Dial:
 
 
 class Links:
-    """All connections of a node; at most one is current per peer."""
+    """All connections of a node; at most one is current per peer.
+
+    Large because a dial, a connection and a crossing of two dials end one another: apart, each
+    would have to ask the two others.
+    """
 
     def __init__(
         self,

@@ -101,8 +101,8 @@ class Disk:
 class SimNode:
     """One simulated node.
 
-    Its 21 attributes stay in one object with slots: at ten thousand nodes it decides the speed how
-    close together in memory the things are that a message needs.
+    Large because its attributes stay in one object with slots: at ten thousand nodes it decides the
+    speed how close together in memory the things are that a message needs.
     """
 
     __slots__ = (

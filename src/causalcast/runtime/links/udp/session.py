@@ -78,7 +78,11 @@ class Carrying(Protocol):
 
 
 class UdpTransport(asyncio.Transport):
-    """One session as a byte stream."""
+    """One session as a byte stream.
+
+    Large because it is a transport of asyncio, with all that such a one must offer, over a
+    conversation that it opens, feeds and closes.
+    """
 
     def __init__(
         self,

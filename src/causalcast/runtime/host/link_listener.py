@@ -82,7 +82,8 @@ class LinkListener:
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         """A frame for `peer` will not leave."""
-        self._rows.add_now(DROP, peer=peer, note=reason)
+        if not self._running.has_gone:  # nothing stands behind its last row
+            self._rows.add_now(DROP, peer=peer, note=reason)
 
     def relieved(self) -> None:
         """A link that was congested has room again."""

@@ -34,7 +34,7 @@ demo: $(VENV)/.demo
 # that take long come first. Simulations take all of a core. Real nodes and commands wait for one
 # another, so they come apart: beside a simulation they would wait longer.
 SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
-	tests/transcripts tests/tidy
+	tests/transcripts tests/tidy tests/nodeworld
 REAL = tests/spark tests/docs tests/integration tests/cli
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations 15

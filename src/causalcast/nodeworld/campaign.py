@@ -28,7 +28,6 @@ EXPECTED: Final = (
     "dial_refused",
     "writer_paused",
     "compaction",
-    "run",
 )
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 

@@ -1,7 +1,7 @@
 """Judges a world: by the traces of its nodes, and by what applications were told.
 
-Where nodes leave no trace (and only there do publications travel as runs) the ledgers of the
-applications are all there is: they become a log as of any other system, and are judged like one.
+Where nodes leave no trace the ledgers of the applications are all there is: they become a log as of
+any other system, and are judged like one.
 """
 
 import hashlib

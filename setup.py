@@ -28,6 +28,7 @@ COMPILED_PACKAGES = (
     "simulator",
 )
 FURTHER_MODULES = (
+    "limits.py",  # read for every message
     "trace/recorder.py",  # what a simulation calls for every row it writes
     # What a real node calls for every message.
     "runtime/host/acknowledgements.py",

@@ -301,7 +301,7 @@ def stream_target(data: bytes) -> None:
 def greeting_target(data: bytes) -> None:
     mine = first_greeting("test", ME, 1, "127.0.0.1:1", "digest", {"protocol": "x"})
     try:
-        theirs: Greeting = read_greeting(data[:LIMIT])
+        theirs: Greeting = read_greeting(data[: LIMIT.value])
     except WireError:
         return
     differences(mine, theirs)

@@ -123,7 +123,7 @@ class Target:
         for touched in list(self.carrier._touched):
             touched.after_reading()
         self.carrier._touched.clear()
-        assert len(self.carrier._by_call) <= MOST_UNPROVEN
+        assert len(self.carrier._by_call) <= MOST_UNPROVEN.value
         assert len(self.session._buffer) <= MOST_BUFFERED
 
 

@@ -162,8 +162,8 @@ def test_a_snapshot_may_have_many_entries_and_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here in small: it is as if records and deliveries were larger than any frame can be."""
-    monkeypatch.setattr(compaction, "RECORD_BYTES_PER_ENTRY", 10_000)
-    monkeypatch.setattr(journal, "FRAME_BYTES", 30_000)
+    monkeypatch.setattr(compaction.RECORD_BYTES_PER_ENTRY, "value", 10_000)
+    monkeypatch.setattr(journal.FRAME_BYTES, "value", 30_000)
     monkeypatch.setattr(journal_frames, "_LIMIT", 100_000)
     town = Neighbourhood(tmp_path, 2, level="none", more="[limits]\ninbox_bytes = 10000")
     count = 60

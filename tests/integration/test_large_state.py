@@ -64,7 +64,7 @@ def test_what_is_too_long_for_anything_is_told_and_ends_no_link(tmp_path: Path) 
     async def story() -> None:
         async with town.running() as (one, two):
             host = one._running()
-            host.links.send(NodeId(2), bytes(LONGEST_MESSAGE + 1), ANY_LINK)
+            host.links.send(NodeId(2), bytes(LONGEST_MESSAGE.value + 1), ANY_LINK)
             host.links.flush()
             await one.group("all").publish(b"behind it")
             assert await take(two.group("all"), 1) == [b"behind it"]
@@ -82,8 +82,8 @@ def test_a_greeting_fits_however_many_nodes_there_are(tmp_path: Path) -> None:
         async with town.node(1) as one, town.node(2) as two:
             await until(lambda: links(one) == [2] and links(two) == [1])
             greeting = one._running().links.greeting
-            full = msgspec.structs.replace(greeting, revoked=bytes(MOST_BYTES))
-            assert len(full.encode()) < LIMIT
+            full = msgspec.structs.replace(greeting, revoked=bytes(MOST_BYTES.value))
+            assert len(full.encode()) < LIMIT.value
 
     asyncio.run(story())
 
@@ -119,7 +119,7 @@ def test_a_link_that_is_lost_at_once_is_dialled_less_and_less_often(tmp_path: Pa
                 raise WireError("nothing suits me")
 
             refusing._listener.frames_came = refuse  # type: ignore[method-assign]
-            await until(lambda: dialling.links._pauses.get(NodeId(1), 0) >= 4 * tcp.FIRST_PAUSE)
+            await until(lambda: dialling.links._pauses.get(NodeId(1), 0) >= 4 * tcp.FIRST_PAUSE.value)
 
     asyncio.run(story())
 

@@ -203,10 +203,10 @@ def test_sessions_that_never_speak_are_few(tmp_path: Path) -> None:
         neighbours = Neighbourhood(tmp_path, 1, overlay='kind = "full_mesh"', transport="udp")
         async with neighbours.running() as (node,):
             carrier = carrier_of(node)
-            for session in range(3 * MOST_UNPROVEN):
+            for session in range(3 * MOST_UNPROVEN.value):
                 carrier._answer(session, Exchange().public, ("127.0.0.1", 9))
-            assert len(carrier._sessions) <= MOST_UNPROVEN
-            assert carrier.counts["too_many_calls"] == 2 * MOST_UNPROVEN
+            assert len(carrier._sessions) <= MOST_UNPROVEN.value
+            assert carrier.counts["too_many_calls"] == 2 * MOST_UNPROVEN.value
 
     asyncio.run(story())
 

@@ -127,7 +127,7 @@ def test_what_nobody_acknowledged_comes_again_after_a_restart(tmp_path: Path) ->
 
 def test_who_does_not_read_holds_up_no_other(tmp_path: Path) -> None:
     """It is told that it was cut off; the other one gets everything."""
-    count = 3 * WINDOW
+    count = 3 * WINDOW.value
 
     async def story(desk: Desk) -> None:
         idle = await desk.subscribe()
@@ -135,7 +135,9 @@ def test_who_does_not_read_holds_up_no_other(tmp_path: Path) -> None:
         publishing = asyncio.create_task(desk.publish(*range(count)))
         assert await busy.handle(count) == texts(range(count))
         await publishing
-        assert [(await idle.hear())["text"] for _ in range(WINDOW)] == texts(range(WINDOW))
+        assert [(await idle.hear())["text"] for _ in range(WINDOW.value)] == texts(
+            range(WINDOW.value)
+        )
         last = await idle.hear()
         assert not last["ok"] and "cut off" in last["error"]
 
@@ -144,12 +146,12 @@ def test_who_does_not_read_holds_up_no_other(tmp_path: Path) -> None:
 
 def test_the_only_subscriber_may_take_its_time(tmp_path: Path) -> None:
     """Beyond its window messages wait in the node; none is lost, and it is not cut off."""
-    count = 2 * WINDOW
+    count = 2 * WINDOW.value
 
     async def story(desk: Desk) -> None:
         program = await desk.subscribe()
         await desk.publish(*range(count))
-        await until(lambda: desk.node.status()["waiting"] == count - WINDOW)
+        await until(lambda: desk.node.status()["waiting"] == count - WINDOW.value)
         assert await program.handle(count) == texts(range(count))
 
     tell(tmp_path, story)

@@ -90,7 +90,7 @@ def test_a_full_disk_of_the_trace_stops_no_node(
             assert [event.name for event in told] == ["trace"]
             assert "the node goes on" in told[0].meaning
             monkeypatch.setattr(File, "write", write)
-            monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
+            monkeypatch.setattr(node_log.TRY_AGAIN, "value", 0.0)
             for node in (one, two):
                 node._running().rows.trace._try_at = 0.0  # type: ignore[union-attr]
             await one.group("all").publish(b"after")

@@ -9,10 +9,25 @@ from typing import ClassVar, Final, final, get_args, get_origin
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.ids import GroupId, MessageId, NodeId
+from causalcast.limits import Limit
 
 # Messages that travel as one: what a frame unfolds to is bounded, and so is the frame.
-LONGEST_RUN: Final = 64
-SHORT_BODY: Final = 1024  # bytes
+LONGEST_RUN: Final = Limit(
+    "core.message.longest_run",
+    64,
+    least=2,
+    most=1024,
+    unit="messages",
+    about="messages that each continue the one before and travel as one",
+)
+SHORT_BODY: Final = Limit(
+    "core.message.short_body",
+    1024,
+    least=0,
+    most=1 << 20,
+    unit="bytes",
+    about="a body in such a run",
+)
 
 
 @final

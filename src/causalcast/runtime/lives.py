@@ -12,8 +12,17 @@ from typing import Final
 
 import msgspec
 
+from causalcast.limits import Limit
+
 UNKNOWN: Final = 0  # the incarnation of a node that keeps nothing over a restart
-MOST_PAST: Final = 32  # lives that a node tells of; further back only numbers tell
+MOST_PAST: Final = Limit(
+    "runtime.lives.most_past",
+    32,
+    least=1,
+    most=1024,
+    unit="lives",
+    about="lives that a node tells of; further back only numbers tell",
+)
 ADVICE: Final = (
     "an older copy of a node's storage cannot go on in its name: start it under a new id with new "
     "storage"

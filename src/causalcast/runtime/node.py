@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import NodeError
+from causalcast.limits import Limit
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
@@ -33,7 +34,14 @@ Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
 
 # An application that finds something waiting every time lets the links have their turn after this.
-MESSAGES_PER_TURN: Final = 64
+MESSAGES_PER_TURN: Final = Limit(
+    "runtime.node.messages_per_turn",
+    64,
+    least=2,
+    most=1 << 16,
+    unit="messages",
+    about="taken by one reader before others have their turn",
+)
 
 
 def check_since(since: str, spec: ProtocolSpec, group: str) -> None:
@@ -180,7 +188,7 @@ class Group:
             reader = asyncio.current_task()
             if reader is not None:
                 host.parts.pressure.readers.add(reader)
-            for _ in range(MESSAGES_PER_TURN):
+            for _ in range(MESSAGES_PER_TURN.value):
                 if host.running.is_over:
                     host.running.check_alive()
                 publication = take(group)
@@ -196,11 +204,11 @@ class Group:
         """The next message; cancelling this loses none, for none is taken before it is returned."""
         host = self._host
         self._taken += 1
-        if self._taken % MESSAGES_PER_TURN == 1:
+        if self._taken % MESSAGES_PER_TURN.value == 1:
             reader = asyncio.current_task()
             if reader is not None:
                 host.parts.pressure.readers.add(reader)
-        elif self._taken % MESSAGES_PER_TURN == 0:
+        elif self._taken % MESSAGES_PER_TURN.value == 0:
             await asyncio.sleep(0)
         while True:
             message = self._take()

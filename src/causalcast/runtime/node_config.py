@@ -24,15 +24,16 @@ from causalcast.core.ids import NODE_LIMIT, GroupId, NodeId
 from causalcast.core.spec import LayerSpec, Misfit, OptionValue, OverlaySpec
 from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
+from causalcast.limits import Limit
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.links.address_book import Address
-from causalcast.runtime.links.links import DEFAULT_SEND_BUFFER
+from causalcast.runtime.links.links import CONTROL_PER_SECOND, SEND_BUFFER_BYTES
 from causalcast.runtime.security.identity import Identity
 from causalcast.runtime.security.rights import Rights
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
-from causalcast.trace.node_log import DEFAULT_MAX_BYTES
-from causalcast.wire.codec import DEFAULT_MAX_BODY
+from causalcast.trace.node_log import MAX_BYTES
+from causalcast.wire.codec import BODY_BYTES
 
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
 CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
@@ -47,20 +48,58 @@ DETECTORS: Final = ("link_loss", "heartbeat", "adaptive_heartbeat")
 DEFAULT_DETECTOR: Final = "adaptive_heartbeat"
 
 
+HELD_BYTES: Final = Limit(
+    "runtime.node_config.held_bytes",
+    8 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="entries on their way to the disk; beyond it publishers wait",
+    setting="[limits] held_bytes",
+)
+INBOX_BYTES: Final = Limit(
+    "runtime.node_config.inbox_bytes",
+    8 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="bodies in memory that the application has not taken; then links are read no further",
+    setting="[limits] inbox_bytes",
+)
+COMPACT_BYTES: Final = Limit(
+    "runtime.node_config.compact_bytes",
+    64 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="a journal of this size is replaced by a snapshot",
+    setting="[limits] compact_bytes",
+)
+KEPT_BYTES: Final = Limit(
+    "runtime.node_config.kept_bytes",
+    256 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="messages kept for neighbours that lack them; then nobody publishes",
+    setting="[limits] kept_bytes",
+)
+
+
 @dataclass
 class Limits:
-    """How much a node takes on before it lets publishers wait or writes to disk."""
+    """How much a node takes on before it lets publishers wait or writes to disk.
 
-    body_bytes: int = DEFAULT_MAX_BODY
-    send_buffer_bytes: int = DEFAULT_SEND_BUFFER  # per link; beyond it the link is congested
-    held_bytes: int = 8 << 20  # entries on their way to the disk
-    inbox_bytes: int = 8 << 20  # bodies in memory that the application has not taken
-    compact_bytes: int = 64 << 20  # a journal of this size is replaced by a snapshot
-    kept_bytes: int = (
-        256 << 20
-    )  # messages kept for neighbours that lack them; then nobody publishes
-    # Messages of overlay and detector that a peer may send; beyond it, it is read more slowly.
-    control_per_second: int = 1000
+    These are the limits that its file can set; `causalcast limits` shows all there are.
+    """
+
+    body_bytes: int = field(default_factory=lambda: BODY_BYTES.value)
+    send_buffer_bytes: int = field(default_factory=lambda: SEND_BUFFER_BYTES.value)
+    held_bytes: int = field(default_factory=lambda: HELD_BYTES.value)
+    inbox_bytes: int = field(default_factory=lambda: INBOX_BYTES.value)
+    compact_bytes: int = field(default_factory=lambda: COMPACT_BYTES.value)
+    kept_bytes: int = field(default_factory=lambda: KEPT_BYTES.value)
+    control_per_second: int = field(default_factory=lambda: CONTROL_PER_SECOND.value)
 
 
 @dataclass(frozen=True)
@@ -89,7 +128,7 @@ class NodeConfig:
     storage: Path
     trace: Path | None
     trace_level: str
-    trace_bytes: int = DEFAULT_MAX_BYTES  # what the trace may take of the disk
+    trace_bytes: int = MAX_BYTES.default  # what the trace may take of the disk
     limits: Limits = field(default_factory=Limits)
     metrics: Address | None = None  # where numbers are served
     event_loop: str = "asyncio"  # which one a node's process runs on
@@ -212,7 +251,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     trace_table = table.table("trace")
     trace = folder / trace_table.text("path") if trace_table.has("path") else None
     level = trace_table.text("level", "messages", list(LEVELS))
-    trace_bytes = trace_table.integer("max_bytes", DEFAULT_MAX_BYTES, least=1 << 16)
+    trace_bytes = trace_table.integer("max_bytes", MAX_BYTES.value, least=int(MAX_BYTES.least))
     trace_table.finish()
     storage_table = table.table("storage")
     storage = folder / storage_table.text("path", "data")

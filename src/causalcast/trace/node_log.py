@@ -33,17 +33,60 @@ import msgspec
 from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.disk import WHOM_THE_UMASK_LETS, Disk
 from causalcast.errors import TraceError
+from causalcast.limits import Limit, Span
 from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
 
 MAGIC: Final = b"CCTRACE2"
 ONE_PIECE: Final = b"CCTRACE1"  # before there were pieces and marks
 SUFFIX: Final = ".nodelog"
-DEFAULT_MAX_BYTES: Final = 256 << 20
-PIECES: Final = 8  # of a log that is as large as it may be
-LARGEST_PIECE: Final = 8 << 20  # a start reads one
-MARK_EVERY: Final = 1 << 18  # bytes; a start decodes so many
-MOST_WAITING: Final = 1 << 16  # rows that wait for a disk that takes none
-TRY_AGAIN: Final = 1.0  # seconds between attempts to write to such a disk
+MAX_BYTES: Final = Limit(
+    "trace.node_log.max_bytes",
+    256 << 20,
+    least=1 << 16,
+    most=1 << 40,
+    unit="bytes",
+    about="what the trace may take of the disk; the oldest rows go",
+    setting="[trace] max_bytes",
+)
+PIECES: Final = Limit(
+    "trace.node_log.pieces",
+    8,
+    least=2,
+    most=1024,
+    unit="pieces",
+    about="pieces of a log that is as large as it may be",
+)
+LARGEST_PIECE: Final = Limit(
+    "trace.node_log.largest_piece",
+    8 << 20,
+    least=1 << 12,
+    most=1 << 30,
+    unit="bytes",
+    about="a piece of a log: a start reads one",
+)
+MARK_EVERY: Final = Limit(
+    "trace.node_log.mark_every",
+    1 << 18,
+    least=100,
+    most=1 << 26,
+    unit="bytes",
+    about="between marks in a log: a start decodes so many",
+)
+MOST_WAITING: Final = Limit(
+    "trace.node_log.most_waiting",
+    1 << 16,
+    least=1,
+    most=1 << 24,
+    unit="rows",
+    about="rows that wait for a disk that takes none; more are lost",
+)
+TRY_AGAIN: Final = Span(
+    "trace.node_log.try_again",
+    1.0,
+    least=0.0,
+    most=60.0,
+    about="between attempts to write to such a disk",
+)
 READ_AGAIN: Final = 5  # times, if a log changes its pieces while it is read
 _ROWS, _MARK = 0x93, 0x95  # how the msgpack of a frame begins: an array of three, or of five
 _SCANNED: Final = 1 << 16  # bytes behind what looks torn in which intact frames are looked for
@@ -123,7 +166,7 @@ class NodeLog:
         self,
         path: Path,
         header: NodeLogHeader,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = MAX_BYTES.default,
         on_trouble: Callable[[str], None] | None = None,
         disk: Disk | None = None,
         now: Callable[[], float] = time.monotonic,
@@ -157,7 +200,7 @@ class NodeLog:
         self._trouble = False
         self._try_at = 0.0
         self._max_bytes = max_bytes
-        self._piece_bytes = min(LARGEST_PIECE, max(1, max_bytes // PIECES))
+        self._piece_bytes = min(LARGEST_PIECE.value, max(1, max_bytes // PIECES.value))
         self._first_pos = found.header.first_pos
         self._size = found.whole_bytes or disk.size_of(path)
         self._marked_at = self._size
@@ -204,7 +247,7 @@ class NodeLog:
             return  # a log that ended well is recognised by its last row
         if self._size >= self._piece_bytes:
             self._next_piece()
-        elif self._size - self._marked_at >= MARK_EVERY:
+        elif self._size - self._marked_at >= MARK_EVERY.value:
             self._mark()
 
     def waits(self) -> bool:
@@ -235,7 +278,7 @@ class NodeLog:
         return True
 
     def _failed(self, error: OSError) -> None:
-        self._try_at = self._now() + TRY_AGAIN
+        self._try_at = self._now() + TRY_AGAIN.value
         if not self._trouble:
             self._trouble = True
             self._tell(f"{self._path}: cannot be written ({error.strerror}); the node goes on")
@@ -245,7 +288,7 @@ class NodeLog:
             self._on_trouble(text)
 
     def _let_go_of_too_many(self) -> None:
-        if len(self._rows) > MOST_WAITING:
+        if len(self._rows) > MOST_WAITING.value:
             self.lost_rows += len(self._rows)
             self.next_pos += len(self._rows)  # whoever reads the log misses them
             self._rows = []
@@ -277,7 +320,7 @@ class NodeLog:
                 self._disk.rename(aside, self._path)
                 self.older_bytes -= self._size
             self._marked_at = self._size
-            self._piece_bytes += MARK_EVERY
+            self._piece_bytes += MARK_EVERY.value
             self._failed(error)
             return
         self._file.close()

@@ -21,12 +21,29 @@ from msgspec import Meta, Raw
 from causalcast.core.ids import NODE_LIMIT, NUMBER_MASK, GroupId, MessageId, NodeId
 from causalcast.core.message import LONGEST_RUN, Envelope, Message, Publication, Single
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 from causalcast.wire.framing import LENGTH_BYTES, MANY, MOST_TOGETHER
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 from causalcast.wire.runs import Arrived, publications_of
 
 WIRE_VERSION: Final = 4
-DEFAULT_MAX_BODY: Final = 1 << 20
+BODY_BYTES: Final = Limit(
+    "wire.codec.body_bytes",
+    1 << 20,
+    least=1,
+    most=64 << 20,
+    unit="bytes",
+    about="a body that may be published",
+    setting="[limits] body_bytes",
+)
+METADATA_BYTES: Final = Limit(
+    "wire.codec.metadata_bytes",
+    1 << 20,
+    least=16,
+    most=64 << 20,
+    unit="bytes",
+    about="what a frame may have beside the largest body; longer messages travel in pieces",
+)
 
 _Node = Annotated[int, Meta(ge=0, lt=NODE_LIMIT)]
 _Number = Annotated[int, Meta(ge=1, le=NUMBER_MASK)]
@@ -60,7 +77,7 @@ class Codec:
     """Encodes and decodes the messages of one kind of node."""
 
     def __init__(
-        self, layers: Sequence[Sequence[type[Message]]], max_body: int = DEFAULT_MAX_BODY
+        self, layers: Sequence[Sequence[type[Message]]], max_body: int = BODY_BYTES.default
     ) -> None:
         self._encoder = msgspec.msgpack.Encoder()
         self._to_tuple: dict[type[Message], Callable[[Any], tuple[Any, ...]]] = {}
@@ -75,7 +92,7 @@ class Codec:
         for layer, classes in enumerate(layers):
             for message_class in classes:
                 self._add(layer, message_class, body)
-        self.max_frame = max_body + (1 << 20)  # body and metadata
+        self.max_frame = max_body + METADATA_BYTES.value
         any_message = _union([*self._from_struct])
         any_run: Any = _union([*self._arrived])
         self._decoder = msgspec.msgpack.Decoder(any_message)
@@ -111,7 +128,7 @@ class Codec:
             for data in frames:
                 if len(data) == 0 or data[0] != MANY:
                     structs = [decode(data)]
-                elif len(data) <= MOST_TOGETHER:
+                elif len(data) <= MOST_TOGETHER.value:
                     structs = decode_many(data)
                 else:
                     return found, WireError(f"{len(data)} bytes of messages in one frame")
@@ -252,7 +269,7 @@ class _Field:
         if kind is Publication:
             o, n, g, b = (f"{name}_{part}" for part in ("origin", "number", "group", "body"))
             self.slots: list[tuple[str, Any]] = [(o, _Node), (n, _Number), (g, _Node), (b, body)]
-            bodies = Annotated[list[body], Meta(min_length=2, max_length=LONGEST_RUN)]
+            bodies = Annotated[list[body], Meta(min_length=2, max_length=LONGEST_RUN.value)]
             self.run_slots = [*self.slots[:3], (b, bodies)]
             self.run_back = f"Publication(first_of(s.{o}, s.{n}, s.{b}), s.{g}, s.{b}[0])"
             self.out = [

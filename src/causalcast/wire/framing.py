@@ -13,25 +13,53 @@ import struct
 from typing import Final
 
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 
 LENGTH_BYTES: Final = 4
 _LENGTH: Final = struct.Struct(">I")
 MANY: Final = 0xDD  # the first byte of a frame of several messages
 _MANY_HEAD: Final = struct.Struct(">BI")
-# Beyond it a further frame begins: what a few bytes unfold to in memory is many times their size.
-MOST_TOGETHER: Final = 1 << 16
+MOST_TOGETHER: Final = Limit(
+    "wire.framing.most_together",
+    1 << 16,
+    least=16,
+    most=1 << 20,
+    unit="bytes",
+    about="messages in one frame: what a few bytes unfold to in memory is many times their size",
+)
 MORE: Final = 1 << 31  # in a length: the message goes on in the next frame
-PIECE: Final = 1 << 18  # bytes of a message that travels in pieces, in one frame
-LONGEST_MESSAGE: Final = 64 << 20  # in pieces; whoever gets them keeps them all until the last
-# One read takes what a busy link has ready; larger frames grow the buffer as their bytes arrive.
-_USUAL_BUFFER: Final = 1 << 18
+LONGEST_FRAME: Final = MORE - 1  # that a length can tell
+PIECE: Final = Limit(
+    "wire.framing.piece",
+    1 << 18,
+    least=1,
+    most=1 << 26,
+    unit="bytes",
+    about="one frame of a message that travels in pieces",
+)
+LONGEST_MESSAGE: Final = Limit(
+    "wire.framing.longest_message",
+    64 << 20,
+    least=4 << 20,
+    most=1 << 30,
+    unit="bytes",
+    about="a message in pieces; whoever gets them keeps them all until the last",
+)
+_USUAL_BUFFER: Final = Limit(
+    "wire.framing.usual_buffer",
+    1 << 18,
+    least=16,
+    most=1 << 26,
+    unit="bytes",
+    about="what one read of a link takes; larger frames grow the buffer as their bytes arrive",
+)
 
 
-def frame(body: bytes, limit: int = LONGEST_MESSAGE) -> bytes:
+def frame(body: bytes, limit: int = LONGEST_FRAME) -> bytes:
     """The bytes that carry `body` on a stream whose frames have at most `limit` bytes."""
     if len(body) <= limit:
         return _LENGTH.pack(len(body)) + body
-    size = min(PIECE, limit)
+    size = min(PIECE.value, limit)
     parts: list[bytes] = []
     for start in range(0, len(body), size):
         piece = body[start : start + size]
@@ -40,18 +68,19 @@ def frame(body: bytes, limit: int = LONGEST_MESSAGE) -> bytes:
     return b"".join(parts)
 
 
-def frame_all(bodies: list[bytes], limit: int = LONGEST_MESSAGE) -> bytes:
+def frame_all(bodies: list[bytes], limit: int = LONGEST_FRAME) -> bytes:
     """The bytes that carry messages together, in order, in as few frames as there may be."""
     if len(bodies) == 1:
         return frame(bodies[0], limit)
     size = sum(map(len, bodies)) + _MANY_HEAD.size
-    if size <= MOST_TOGETHER:
+    most = min(MOST_TOGETHER.value, limit)
+    if size <= most:
         return b"".join((_LENGTH.pack(size), _MANY_HEAD.pack(MANY, len(bodies)), *bodies))
     parts: list[bytes] = []
     together: list[bytes] = []
     size = _MANY_HEAD.size
     for body in bodies:
-        if together and size + len(body) > MOST_TOGETHER:
+        if together and size + len(body) > most:
             parts.append(frame_all(together, limit))
             together, size = [], _MANY_HEAD.size
         together.append(body)
@@ -69,7 +98,7 @@ class FrameReader:
         self.longest = limit  # of a message in pieces
         self._pieces: list[bytes] = []  # of a message whose end has not come
         self._pieces_bytes = 0
-        self._buffer = bytearray(min(_USUAL_BUFFER, limit + LENGTH_BYTES))
+        self._buffer = bytearray(min(_USUAL_BUFFER.value, limit + LENGTH_BYTES))
         self._view = memoryview(self._buffer)
         self._start = 0  # of what was not cut into frames yet
         self._end = 0  # of what was read
@@ -78,8 +107,8 @@ class FrameReader:
         """Where the next bytes go. Frames handed out before are void from here on."""
         rest = self._end - self._start
         if rest == 0:
-            if len(self._buffer) > _USUAL_BUFFER:
-                self._move_to(bytearray(_USUAL_BUFFER), rest)
+            if len(self._buffer) > _USUAL_BUFFER.value:
+                self._move_to(bytearray(_USUAL_BUFFER.value), rest)
             self._start = self._end = 0
         elif self._end == len(self._buffer):
             grown = rest * 2 > len(self._buffer)

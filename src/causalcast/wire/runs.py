@@ -18,7 +18,7 @@ def in_runs(messages: list[Message]) -> list[list[Message]]:
     before: Single | None = None
     for message in messages:
         if isinstance(message, Single):
-            if before is None or len(run) == LONGEST_RUN or not message.continues(before):
+            if before is None or len(run) == LONGEST_RUN.value or not message.continues(before):
                 run = []
                 runs.append(run)
             run.append(message)

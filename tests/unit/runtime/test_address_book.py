@@ -32,7 +32,7 @@ def test_the_configuration_is_believed_first_and_hearsay_last() -> None:
 
 
 def test_hearsay_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_book, "MOST_ADDRESSES", 2)
+    monkeypatch.setattr(address_book.MOST_ADDRESSES, "value", 2)
     book = AddressBook({})
     for node in (ONE, TWO, THREE):
         book.hear(node, at(node))

@@ -28,9 +28,9 @@ def sizes_of_entries(bodies: list[int]) -> list[list[int]]:
 
 
 def test_small_bodies_share_entries_and_large_ones_have_their_own() -> None:
-    half = BYTES_PER_ENTRY // 2
+    half = BYTES_PER_ENTRY.value // 2
     assert sizes_of_entries([half, half, 1]) == [[half, half], [1]]
-    large = 10 * BYTES_PER_ENTRY
+    large = 10 * BYTES_PER_ENTRY.value
     assert sizes_of_entries([1, large, large, 1]) == [[1], [large], [large], [1]]
-    few = sizes_of_entries([1] * (DELIVERIES_PER_ENTRY + 1))
-    assert [len(entry) for entry in few] == [DELIVERIES_PER_ENTRY, 1]
+    few = sizes_of_entries([1] * (DELIVERIES_PER_ENTRY.value + 1))
+    assert [len(entry) for entry in few] == [DELIVERIES_PER_ENTRY.value, 1]

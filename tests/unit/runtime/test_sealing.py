@@ -74,15 +74,15 @@ def test_a_sealed_datagram_is_opened_once_and_only_unchanged() -> None:
 
 def test_datagrams_may_overtake_one_another_within_the_window() -> None:
     sealer, opener = Sealer(KEY), Opener(KEY)
-    sent = [sealer.seal(7, padded(b"%d" % number)) for number in range(3 * REPLAY_WINDOW)]
-    shuffled = sent[:REPLAY_WINDOW]
+    sent = [sealer.seal(7, padded(b"%d" % number)) for number in range(3 * REPLAY_WINDOW.value)]
+    shuffled = sent[: REPLAY_WINDOW.value]
     random.Random(1).shuffle(shuffled)
     assert {opened(opener, one) for one in shuffled} == {
-        padded(b"%d" % number) for number in range(REPLAY_WINDOW)
+        padded(b"%d" % number) for number in range(REPLAY_WINDOW.value)
     }
     opened(opener, sent[-1])
     with pytest.raises(WireError, match="replay"):
-        opened(opener, sent[REPLAY_WINDOW])  # so old that nobody knows whether it came
+        opened(opener, sent[REPLAY_WINDOW.value])  # so old that nobody knows whether it came
     for one in sent:
         try:
             opened(opener, one)

@@ -169,7 +169,7 @@ def test_who_follows_too_slowly_is_told(tmp_path: Path) -> None:
 def test_a_start_decodes_only_what_is_behind_the_last_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_log, "MARK_EVERY", 500)
+    monkeypatch.setattr(node_log.MARK_EVERY, "value", 500)
     town = Town(tmp_path, 1 << 20)
     town.talk(1, 200)
     town.logs[1].close()
@@ -194,7 +194,7 @@ def test_a_log_goes_on_wherever_its_pieces_and_marks_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     """Node 1 starts again after every few turns, and loses nothing of what it must remember."""
-    monkeypatch.setattr(node_log, "MARK_EVERY", 150)
+    monkeypatch.setattr(node_log.MARK_EVERY, "value", 150)
     town = Town(tmp_path, 1 << 20)
     for _ in range(30 // turns):
         first = town.logs[1].next_pos // 3 + 1
@@ -231,7 +231,7 @@ def test_rows_that_cannot_be_written_wait(tmp_path: Path, monkeypatch: pytest.Mo
         write(file, offset, data[:3])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
+    monkeypatch.setattr(node_log.TRY_AGAIN, "value", 0.0)
     log.add(1, PUBLISH, 7, 0)
     log.write(1)
     monkeypatch.setattr(File, "write", full)
@@ -251,8 +251,8 @@ def test_rows_that_cannot_be_written_wait(tmp_path: Path, monkeypatch: pytest.Mo
 def test_rows_that_wait_are_bounded_and_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_log, "TRY_AGAIN", 0.0)
-    monkeypatch.setattr(node_log, "MOST_WAITING", 10)
+    monkeypatch.setattr(node_log.TRY_AGAIN, "value", 0.0)
+    monkeypatch.setattr(node_log.MOST_WAITING, "value", 10)
     log = NodeLog(path_of(tmp_path, 1), header(1))
     write = File.write
 

@@ -219,7 +219,7 @@ def a_run(count: int, needs: dict[NodeId, int], first: int = 7) -> list[Stamped]
 @pytest.mark.parametrize("needs", [{}, {NodeId(1): 5}, {NodeId(node): 9 for node in range(40)}])
 def test_messages_that_continue_one_another_travel_as_one(needs: dict[NodeId, int]) -> None:
     codec = Codec([[], [], SPEC.messages])
-    run = a_run(LONGEST_RUN, needs)
+    run = a_run(LONGEST_RUN.value, needs)
     assert in_runs([*run]) == [run]
     data = codec.encode_run([*run])
     assert len(data) < sum(len(codec.encode(message)) for message in run) / 2
@@ -239,7 +239,7 @@ def test_messages_that_continue_one_another_travel_as_one(needs: dict[NodeId, in
         Stamped(Publication(message_id(NodeId(4), 8), GroupId(1), b""), {}),
         Stamped(Publication(message_id(NodeId(3), 8), GroupId(2), b""), {}),
         Stamped(Publication(message_id(NodeId(3), 8), GroupId(1), b""), {NodeId(1): 1}),
-        Stamped(Publication(message_id(NodeId(3), 8), GroupId(1), bytes(SHORT_BODY + 1)), {}),
+        Stamped(Publication(message_id(NodeId(3), 8), GroupId(1), bytes(SHORT_BODY.value + 1)), {}),
         Have({}, [], False, False),
     ],
 )
@@ -249,9 +249,9 @@ def test_what_differs_in_more_does_not_continue(other: Message) -> None:
 
 
 def test_runs_end() -> None:
-    messages = a_run(2 * LONGEST_RUN + 1, {})
+    messages = a_run(2 * LONGEST_RUN.value + 1, {})
     runs = in_runs([*messages])
-    assert [len(run) for run in runs] == [LONGEST_RUN, LONGEST_RUN, 1]
+    assert [len(run) for run in runs] == [LONGEST_RUN.value, LONGEST_RUN.value, 1]
     assert [message for run in runs for message in run] == messages
 
 
@@ -260,7 +260,7 @@ def test_a_run_is_no_message_inside_others_and_ends_before_the_last_number() -> 
     data = codec.encode_run([*a_run(2, {})])
     with pytest.raises(WireError):
         codec.decode(data)
-    too_long = codec.encode_run([*a_run(LONGEST_RUN + 1, {})])
+    too_long = codec.encode_run([*a_run(LONGEST_RUN.value + 1, {})])
     beyond = codec.encode_run([*a_run(2, {}, first=NUMBER_MASK)])
     for bad in (too_long, beyond):
         assert isinstance(codec.decode_all([memoryview(bad)])[1], WireError)
@@ -269,7 +269,7 @@ def test_a_run_is_no_message_inside_others_and_ends_before_the_last_number() -> 
 def test_a_shared_frame_that_is_too_large_is_refused() -> None:
     codec = Codec([[], [], SPEC.messages])
     data = codec.encode_run([*a_run(2, {})])
-    fits = (MOST_TOGETHER - 5) // len(data)
+    fits = (MOST_TOGETHER.value - 5) // len(data)
     assert codec.decode_all([together(*[data] * fits)])[1] is None
     # By hand: whoever keeps to the rules sends two frames.
     head = bytes([MANY]) + (fits + 1).to_bytes(4, "big")

@@ -79,6 +79,6 @@ def test_a_message_that_grew_travels(
     encoded = codec.encode(message_class(*fields.values()))
     assert len(encoded) > LARGEST_FRAME
     reader = FrameReader(LARGEST_FRAME)
-    reader.longest = LONGEST_MESSAGE
+    reader.longest = LONGEST_MESSAGE.value
     (came,) = reader.feed(frame(encoded, LARGEST_FRAME))
     assert codec.encode(codec.decode(came)[1]) == encoded

@@ -50,13 +50,13 @@ def test_what_leaves_together_shares_frames_up_to_a_size() -> None:
     bodies = [bytes([0x91, number % 128]) * 500 for number in range(300)]
     frames = FrameReader(limit=1 << 20).feed(frame_all(bodies))
     assert len(frames) == 5  # 300 kB
-    assert all(body[0] == MANY and len(body) <= MOST_TOGETHER for body in frames)
+    assert all(body[0] == MANY and len(body) <= MOST_TOGETHER.value for body in frames)
     assert b"".join(body[5:] for body in frames) == b"".join(bodies)
     assert sum(int.from_bytes(body[1:5], "big") for body in frames) == len(bodies)
 
 
 def test_a_large_message_travels_alone_between_others() -> None:
-    large = b"\x91" * (MOST_TOGETHER + 1)
+    large = b"\x91" * (MOST_TOGETHER.value + 1)
     small = b"\x91\x01"
     frames = FrameReader(limit=1 << 20).feed(frame_all([small, large, small, small]))
     assert frames == [small, large, bytes([MANY, 0, 0, 0, 2]) + 2 * small]
@@ -79,7 +79,7 @@ def test_a_message_longer_than_a_frame_travels_in_pieces() -> None:
 
 
 def test_messages_that_leave_together_may_be_longer_than_a_frame_too() -> None:
-    limit = MOST_TOGETHER
+    limit = MOST_TOGETHER.value
     bodies = [b"\x91", b"b" * (limit + 5), b"\x92"]
     reader = FrameReader(limit)
     reader.longest = 2 * limit

@@ -104,7 +104,7 @@ def run_enrol(options: argparse.Namespace) -> int:
 async def _enrol(way: WayIn, token: str, out: Path) -> None:
     try:
         async with way.carrier() as carrier:
-            await enrol(carrier, way.contact, token, lambda _: out, DIAL_TIMEOUT)
+            await enrol(carrier, way.contact, token, lambda _: out, DIAL_TIMEOUT.value)
     except (OSError, TimeoutError) as error:
         reason = error or "no answer in time"
         raise NodeError(f"nobody answers at {way.contact}: {reason}") from None

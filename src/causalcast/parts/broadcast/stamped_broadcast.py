@@ -42,8 +42,8 @@ class Stamped(Single):
             isinstance(before, Stamped)
             and mine.id == other.id + 1
             and mine.group == other.group
-            and len(mine.body) <= SHORT_BODY
-            and len(other.body) <= SHORT_BODY
+            and len(mine.body) <= SHORT_BODY.value
+            and len(other.body) <= SHORT_BODY.value
             and self.needs == before.needs
         )
 

@@ -8,13 +8,20 @@ import collections
 from typing import Final, final
 
 from causalcast.core.ids import MessageId
+from causalcast.limits import Span
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import Acknowledged
 from causalcast.runtime.storage.journal import Journal
 
-WITHIN: Final = 0.05  # seconds: acknowledgements of the application share one entry
+WITHIN: Final = Span(
+    "runtime.host.acknowledgements.within",
+    0.05,
+    least=0.001,
+    most=10.0,
+    about="how long acknowledgements of the application wait for others to share an entry",
+)
 
 
 @final
@@ -54,7 +61,7 @@ class Acknowledgements:
             self._marking = self._loop.create_future()
             self._marking.add_done_callback(_mark_retrieved)
             self._marked_later[self._marking] = None
-            self._loop.call_later(WITHIN, self.write)
+            self._loop.call_later(WITHIN.value, self.write)
         self._messages.append(message)
         return self._marking
 

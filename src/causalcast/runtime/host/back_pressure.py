@@ -6,6 +6,7 @@ from typing import Any, Final, final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.stack import Stack
+from causalcast.limits import Limit
 from causalcast.runtime.host.held_steps import HeldSteps
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.observed import Observed
@@ -15,7 +16,14 @@ from causalcast.runtime.node_config import Limits
 
 # Bytes that wait for the window of a neighbour: it has a window's worth to do as it is, and what is
 # further ahead only waits in memory.
-MOST_WAITING: Final = 1 << 18
+MOST_WAITING: Final = Limit(
+    "runtime.host.back_pressure.most_waiting",
+    1 << 18,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="what may wait for the window of a neighbour before publishers wait",
+)
 
 
 @final
@@ -39,7 +47,7 @@ class BackPressure:
         self._relief = asyncio.Event()  # publishers that wait look again
         self._waiting = 0  # publishers
         self._keeps_much = False  # more than half of what it may: an operator has heard of it
-        self._most_waiting = min(limits.send_buffer_bytes, MOST_WAITING)
+        self._most_waiting = min(limits.send_buffer_bytes, MOST_WAITING.value)
         self._send_buffer = limits.send_buffer_bytes
         self._held_bytes = limits.held_bytes
         self._kept_bytes = limits.kept_bytes

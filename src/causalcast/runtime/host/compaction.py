@@ -9,6 +9,7 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.core.message import Publication
+from causalcast.limits import Limit
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import (
     MoreRecords,
@@ -20,10 +21,31 @@ from causalcast.runtime.storage.durable_entry import (
 )
 from causalcast.runtime.storage.journal_frames import Place
 
-DELIVERIES_PER_ENTRY: Final = 256
+DELIVERIES_PER_ENTRY: Final = Limit(
+    "runtime.host.compaction.deliveries_per_entry",
+    256,
+    least=1,
+    most=1 << 16,
+    unit="deliveries",
+    about="unacknowledged deliveries in one entry of a snapshot",
+)
 # Bytes of bodies in one entry, unless a single one is larger: to read one back, all are read.
-BYTES_PER_ENTRY: Final = 1 << 16
-RECORD_BYTES_PER_ENTRY: Final = 16 << 20
+BYTES_PER_ENTRY: Final = Limit(
+    "runtime.host.compaction.bytes_per_entry",
+    1 << 16,
+    least=1,
+    most=1 << 26,
+    unit="bytes",
+    about="bodies in one entry of a snapshot, unless a single one is larger",
+)
+RECORD_BYTES_PER_ENTRY: Final = Limit(
+    "runtime.host.compaction.record_bytes_per_entry",
+    16 << 20,
+    least=1,
+    most=1 << 26,
+    unit="bytes",
+    about="records of the protocol in one entry of a snapshot",
+)
 
 
 class _Delivery:
@@ -97,7 +119,11 @@ def _in_chunks(deliveries: list[_Delivery]) -> list[list[_Delivery]]:
     size = 0
     for delivery in deliveries:
         size += delivery.size
-        if not chunks or len(chunks[-1]) == DELIVERIES_PER_ENTRY or size > BYTES_PER_ENTRY:
+        if (
+            not chunks
+            or len(chunks[-1]) == DELIVERIES_PER_ENTRY.value
+            or size > BYTES_PER_ENTRY.value
+        ):
             chunks.append([])
             size = delivery.size
         chunks[-1].append(delivery)
@@ -108,7 +134,7 @@ def _in_parts(records: list[StoredRecord]) -> list[list[StoredRecord]]:
     parts: list[list[StoredRecord]] = [[]]
     size = 0
     for record in records:
-        if size > RECORD_BYTES_PER_ENTRY:
+        if size > RECORD_BYTES_PER_ENTRY.value:
             parts.append([])
             size = 0
         parts[-1].append(record)

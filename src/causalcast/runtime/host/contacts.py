@@ -6,6 +6,7 @@ from typing import Final
 
 from causalcast.core.stack import Stack
 from causalcast.errors import NodeError
+from causalcast.limits import Span
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.steps import Steps
 from causalcast.runtime.links.address_book import AddressBook
@@ -15,7 +16,13 @@ from causalcast.runtime.node_config import NodeConfig
 
 log = logging.getLogger(__name__)
 
-CONTACT_AGAIN: Final = 1.0  # seconds between looks whether a contact is needed
+CONTACT_AGAIN: Final = Span(
+    "runtime.host.contacts.contact_again",
+    1.0,
+    least=0.05,
+    most=60.0,
+    about="between looks whether a contact is needed",
+)
 
 
 class Contacts:
@@ -43,7 +50,7 @@ class Contacts:
         while not self._running.is_over:
             if not self._links.current_peers() or not self._stack.multicast.takes_part():
                 await self._join()
-            await asyncio.sleep(CONTACT_AGAIN)
+            await asyncio.sleep(CONTACT_AGAIN.value)
 
     async def _join(self) -> None:
         links = self._links
@@ -53,7 +60,7 @@ class Contacts:
             try:
                 context = links.client_context()
                 contact = await who_is_at(
-                    links.carrier, address, links.greeting, DIAL_TIMEOUT, context
+                    links.carrier, address, links.greeting, DIAL_TIMEOUT.value, context
                 )
             except (OSError, TimeoutError) as error:
                 log.warning("the contact at %s does not answer: %s", address, error)

@@ -59,7 +59,7 @@ class EarlierLife:
         incarnation = memory.incarnation or entropy.number()
         past = memory.lives[::-1]
         self.life = Life(incarnation, self.starts, entropy.number(), past, memory.published)
-        self.lives = [*memory.lives, PastLife(self.life.life, self.life.began)][-MOST_PAST:]
+        self.lives = [*memory.lives, PastLife(self.life.life, self.life.began)][-MOST_PAST.value :]
 
     def last_sequence(self) -> int:
         """The number of the last entry of the journal."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.errors import NodeError
+from causalcast.limits import Span
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import greeting_at
@@ -13,7 +14,13 @@ from causalcast.runtime.links.links import DIAL_TIMEOUT, Links
 from causalcast.runtime.machine import Entropy
 from causalcast.runtime.security.tls import Tls
 
-LOOK_EVERY: Final = 1.0  # seconds between looks whether files of the identity changed
+LOOK_EVERY: Final = Span(
+    "runtime.host.key_watch.look_every",
+    1.0,
+    least=0.05,
+    most=60.0,
+    about="between looks whether files of the identity changed",
+)
 
 
 class KeyWatch:
@@ -28,7 +35,7 @@ class KeyWatch:
     async def watch(self, tls: Tls) -> None:
         """Use a new identity as soon as it is there, and act on new revocations."""
         while not self._running.is_over:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(LOOK_EVERY.value)
             if tls.refresh():
                 self._links.cut_off_revoked()
                 self.spread()
@@ -47,4 +54,6 @@ class KeyWatch:
                 continue
             with contextlib.suppress(OSError, TimeoutError, NodeError):
                 context = links.client_context()
-                await greeting_at(links.carrier, address, links.greeting, DIAL_TIMEOUT, context)
+                await greeting_at(
+                    links.carrier, address, links.greeting, DIAL_TIMEOUT.value, context
+                )

@@ -13,6 +13,7 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.core.stack import Stack
 from causalcast.errors import NodeError
+from causalcast.limits import Limit
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.inbox import Inbox
@@ -26,8 +27,22 @@ from causalcast.runtime.node_trace import PUBLISH
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 
-PUBLISH_PER_TURN: Final = 128  # where no disk is waited for
-PAUSE_AFTER: Final = 1 << 18  # bytes: large bodies have shorter turns
+PUBLISH_PER_TURN: Final = Limit(
+    "runtime.host.publishing.publish_per_turn",
+    128,
+    least=1,
+    most=1 << 16,
+    unit="messages",
+    about="publications in one turn of the loop, where no disk is waited for",
+)
+PAUSE_AFTER: Final = Limit(
+    "runtime.host.publishing.pause_after",
+    1 << 18,
+    least=1,
+    most=1 << 26,
+    unit="bytes",
+    about="bodies published in one turn of the loop, where no disk is waited for",
+)
 
 
 @final
@@ -82,9 +97,9 @@ class Publishing:
             if self._pressure.is_overloaded():
                 return self._publish_later(group, body)
             return self._publish_durably(group, body)
-        self._since_pause += len(body) + PAUSE_AFTER // PUBLISH_PER_TURN
+        self._since_pause += len(body) + PAUSE_AFTER.value // PUBLISH_PER_TURN.value
         has_room = not self._inbox.is_full and not self._links.outlets.congested
-        if has_room and self._since_pause <= PAUSE_AFTER:
+        if has_room and self._since_pause <= PAUSE_AFTER.value:
             return self._publish_at_once(group, body)
         return self._publish_later(group, body)
 

@@ -9,14 +9,27 @@ from typing import Final
 
 from causalcast.core.effects import Belief
 from causalcast.core.ids import NodeId
+from causalcast.limits import Span
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.links.links import Links
 
-LOOK_EVERY: Final = 0.5  # seconds between looks whether publishers wait for the silent
+LOOK_EVERY: Final = Span(
+    "runtime.host.silent_neighbours.look_every",
+    0.5,
+    least=0.01,
+    most=10.0,
+    about="between looks whether publishers wait for the silent",
+)
 # Seconds for which a node must have listened before it may hold silence against somebody.
-LISTEN_FIRST: Final = 1.0
+LISTEN_FIRST: Final = Span(
+    "runtime.host.silent_neighbours.listen_first",
+    1.0,
+    least=0.01,
+    most=60.0,
+    about="a node must have listened so long before it holds silence against somebody",
+)
 
 
 class SilentNeighbours:
@@ -73,11 +86,11 @@ class SilentNeighbours:
                 self._observed.tell("neighbour_cut_off", peer, meaning)
                 self._links.cut_silent(peer)
         self._looks = True
-        self._loop.call_later(LOOK_EVERY, self._look)
+        self._loop.call_later(LOOK_EVERY.value, self._look)
 
     def _has_listened(self) -> bool:
         """Who read nothing for a while must not wonder about silence."""
-        return self._links.reads and self._loop.time() - self._listens_since > LISTEN_FIRST
+        return self._links.reads and self._loop.time() - self._listens_since > LISTEN_FIRST.value
 
     def listens_anew(self) -> None:
         """The node stopped reading from its links, or begins to again."""

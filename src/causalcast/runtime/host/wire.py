@@ -24,5 +24,5 @@ class Wire:
         self.untraced: set[type[Message]] = set()
         if config.trace_level != "full":
             self.untraced.update(blueprint.detector.messages)
-        overhead = MOST_OVERHEAD if config.security.sign else 0
+        overhead = MOST_OVERHEAD.value if config.security.sign else 0
         self.codec = Codec(layers, config.limits.body_bytes + overhead)

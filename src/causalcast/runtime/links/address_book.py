@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from causalcast.core.ids import NodeId
+from causalcast.limits import Limit
 
-MOST_ADDRESSES: Final = 100_000  # of one kind; many more than anybody has neighbours
+MOST_ADDRESSES: Final = Limit(
+    "runtime.links.address_book.most_addresses",
+    100_000,
+    least=2,
+    most=1 << 24,
+    unit="nodes",
+    about="addresses of one kind that are remembered, the newest",
+)
 
 
 @dataclass(frozen=True)
@@ -69,5 +77,5 @@ class AddressBook:
 
 
 def _keep_newest(addresses: dict[NodeId, Address]) -> None:
-    if len(addresses) > MOST_ADDRESSES:
+    if len(addresses) > MOST_ADDRESSES.value:
         del addresses[next(iter(addresses))]

@@ -65,5 +65,5 @@ class TcpCarrier:
             await self._loop.create_connection(factory, host, port)
         else:
             await self._loop.create_connection(
-                factory, host, port, ssl=context, ssl_shutdown_timeout=FAREWELL_WITHIN
+                factory, host, port, ssl=context, ssl_shutdown_timeout=FAREWELL_WITHIN.value
             )

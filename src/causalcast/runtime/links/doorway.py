@@ -12,14 +12,54 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import Final, Protocol, cast
 
+from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 
-MOST_STRANGERS: Final = 32
-MOST_PER_ADDRESS: Final = 16
-HANDSHAKE_WITHIN: Final = 5.0  # seconds from being accepted to the end of the handshake
-ACCEPT_AGAIN: Final = 0.1  # seconds after the system could not
-BACKLOG: Final = 128
-FAREWELL_WITHIN: Final = 1.0  # seconds for the other end to say that it has heard the last
+MOST_STRANGERS: Final = Limit(
+    "runtime.links.doorway.most_strangers",
+    32,
+    least=1,
+    most=1 << 16,
+    unit="connections",
+    about="connections that have not said who they are; beyond it the oldest goes",
+)
+MOST_PER_ADDRESS: Final = Limit(
+    "runtime.links.doorway.most_per_address",
+    16,
+    least=1,
+    most=1 << 16,
+    unit="connections",
+    about="such connections from one address",
+)
+HANDSHAKE_WITHIN: Final = Span(
+    "runtime.links.doorway.handshake_within",
+    5.0,
+    least=0.5,
+    most=60.0,
+    about="from being accepted to the end of the TLS handshake",
+)
+ACCEPT_AGAIN: Final = Span(
+    "runtime.links.doorway.accept_again",
+    0.1,
+    least=0.001,
+    most=10.0,
+    about="until the next try after the system could not accept",
+)
+BACKLOG: Final = Limit(
+    "runtime.links.doorway.backlog",
+    128,
+    least=1,
+    most=4096,
+    unit="connections",
+    about="connections that the system keeps until they are accepted",
+)
+FAREWELL_WITHIN: Final = Span(
+    "runtime.links.doorway.farewell_within",
+    1.0,
+    least=0.01,
+    most=10.0,
+    about="for the other end to say that it has heard the last",
+)
 
 
 class Stranger(Protocol):
@@ -32,11 +72,11 @@ class Stranger(Protocol):
 class Strangers:
     """Who is there and not known yet, by address, the oldest first."""
 
-    def __init__(self, most: int = MOST_STRANGERS, per_address: int = MOST_PER_ADDRESS) -> None:
+    def __init__(self) -> None:
         self.turned_away = 0
         self.most_at_once = 0
-        self._most = most
-        self._per_address = per_address
+        self._most = MOST_STRANGERS.value
+        self._per_address = MOST_PER_ADDRESS.value
         self._by_address: dict[str, dict[Stranger, None]] = {}
         self._addresses: dict[Stranger, str] = {}
 
@@ -136,7 +176,7 @@ class Doorway:
     def open(self) -> None:
         """Accept dials from now on."""
         for listener in self._listeners:
-            listener.listen(BACKLOG)
+            listener.listen(BACKLOG.value)
             self._begin(self._accept(listener))
 
     def close(self) -> None:
@@ -159,7 +199,7 @@ class Doorway:
                 accepted, where = await self._loop.sock_accept(listener)
             except OSError as error:  # it went away again, or there are too many open files
                 self._failed(f"nobody could be accepted: {error}")
-                await asyncio.sleep(ACCEPT_AGAIN)
+                await asyncio.sleep(ACCEPT_AGAIN.value)
                 continue
             knock = Knock(accepted)
             knock.task = self._begin(self._shake_hands(knock))
@@ -176,8 +216,8 @@ class Doorway:
                     self._make_guest,
                     knock.accepted,
                     ssl=context,
-                    ssl_handshake_timeout=HANDSHAKE_WITHIN,
-                    ssl_shutdown_timeout=FAREWELL_WITHIN,
+                    ssl_handshake_timeout=HANDSHAKE_WITHIN.value,
+                    ssl_shutdown_timeout=FAREWELL_WITHIN.value,
                 )
         except (OSError, TimeoutError) as error:
             self._failed(str(error) or "hung up in the handshake")

@@ -12,13 +12,35 @@ import msgspec
 
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 from causalcast.runtime.lives import Known, Life
 from causalcast.wire.codec import WIRE_VERSION
 
 MAGIC: Final = b"CAUSALC1"
-LIMIT: Final = 1 << 16  # bytes of a greeting from somebody who dials
-ANSWER_LIMIT: Final = 8 << 20  # bytes of the answer to somebody who only asks
-LONG_FACT: Final = 512  # characters
+LIMIT: Final = Limit(
+    "runtime.links.greeting.limit",
+    1 << 16,
+    least=56 << 10,
+    most=1 << 20,
+    unit="bytes",
+    about="a greeting from somebody who dials: facts, lives, a list of revocations",
+)
+ANSWER_LIMIT: Final = Limit(
+    "runtime.links.greeting.answer_limit",
+    8 << 20,
+    least=1 << 20,
+    most=64 << 20,
+    unit="bytes",
+    about="the answer to somebody who only asks: whole groups and graphs",
+)
+LONG_FACT: Final = Limit(
+    "runtime.links.greeting.long_fact",
+    512,
+    least=1,
+    most=4096,
+    unit="characters",
+    about="a fact of a greeting; longer ones are told by a digest",
+)
 ANYBODY: Final = -1  # a caller who only wants to know who is there
 
 
@@ -81,7 +103,7 @@ def in_short(facts: dict[str, str]) -> dict[str, str]:
 
 
 def _in_short(fact: str) -> str:
-    if len(fact) <= LONG_FACT:
+    if len(fact) <= LONG_FACT.value:
         return fact
     name = hashlib.blake2b(fact.encode(), digest_size=8).hexdigest()
     return f"#{name} ({len(fact)} characters)"

@@ -14,6 +14,7 @@ import msgspec
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.errors import NodeError, WireError
+from causalcast.limits import Limit
 from causalcast.runtime.links.address_book import Address, AddressBook
 from causalcast.runtime.links.carrier import Carrier
 from causalcast.runtime.links.greeting import (
@@ -28,7 +29,14 @@ from causalcast.runtime.security.identity import Passport, read_certificate
 from causalcast.runtime.security.tls import objection_to
 from causalcast.wire.framing import FrameReader, frame
 
-MOST_REMEMBERED: Final = 4096  # nodes introduced on a link; beyond it they are introduced again
+MOST_REMEMBERED: Final = Limit(
+    "runtime.links.introductions.most_remembered",
+    4096,
+    least=1,
+    most=1 << 20,
+    unit="nodes",
+    about="nodes introduced on a link; beyond it they are introduced again",
+)
 
 
 class Addresses(Message):
@@ -50,7 +58,7 @@ class Introduced:
 
     def of_strangers(self, named: list[NodeId], book: AddressBook) -> dict[NodeId, str]:
         """The addresses of those who were not introduced yet; they are from now on."""
-        if len(self._nodes) > MOST_REMEMBERED:
+        if len(self._nodes) > MOST_REMEMBERED.value:
             self._nodes.clear()
         found = {}
         for node in named:
@@ -98,7 +106,7 @@ class _Asking(asyncio.BufferedProtocol):
         self.theirs: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
         self.transport: asyncio.Transport | None = None
         self._mine = mine
-        self._reader = FrameReader(ANSWER_LIMIT)
+        self._reader = FrameReader(ANSWER_LIMIT.value)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)

@@ -20,6 +20,7 @@ from typing import Final, Protocol, cast
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId
 from causalcast.errors import Rejected, WireError
+from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address, AddressBook
 from causalcast.runtime.links.allowance import Allowance
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
@@ -39,15 +40,74 @@ from causalcast.wire.framing import LONGEST_MESSAGE, FrameReader, frame, frame_a
 
 log = logging.getLogger(__name__)
 
-DIAL_TIMEOUT: Final = 5.0  # seconds for connecting and greeting
-# A link that is lost so soon is dialled again after a pause, which doubles each time.
-SOON: Final = 1.0
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 5.0
-HEARD_EVERY: Final = 0.1  # seconds: how often the host hears that a peer is sending
+DIAL_TIMEOUT: Final = Span(
+    "runtime.links.links.dial_timeout",
+    5.0,
+    least=1.0,
+    most=60.0,
+    about="for connecting and greeting: several round trips",
+)
+SOON: Final = Span(
+    "runtime.links.links.soon",
+    1.0,
+    least=0.01,
+    most=60.0,
+    about="a link that is lost so soon is dialled again after a pause, which doubles each time",
+)
+FIRST_PAUSE: Final = Span(
+    "runtime.links.links.first_pause",
+    0.1,
+    least=0.001,
+    most=10.0,
+    about="the first such pause",
+)
+LONGEST_PAUSE: Final = Span(
+    "runtime.links.links.longest_pause",
+    5.0,
+    least=0.01,
+    most=60.0,
+    about="the longest such pause",
+)
+HEARD_EVERY: Final = Span(
+    "runtime.links.links.heard_every",
+    0.1,
+    least=0.001,
+    most=0.5,
+    about="how often the host hears that a peer is sending; less than detectors wait",
+)
 CROSSING: Final = "crossing"  # a refusal that only means: my own dial to you is under way
-CROSSING_PATIENCE: Final = 1.0  # seconds to wait for the dial that survives
-DEFAULT_SEND_BUFFER: Final = 8 << 20
+CROSSING_PATIENCE: Final = Span(
+    "runtime.links.links.crossing_patience",
+    1.0,
+    least=0.01,
+    most=60.0,
+    about="wait for the dial that survives, of two that cross",
+)
+CLOSE_WITHIN: Final = Span(
+    "runtime.links.links.close_within",
+    1.0,
+    least=0.0,
+    most=60.0,
+    about="for what was written to leave before the node stops",
+)
+SEND_BUFFER_BYTES: Final = Limit(
+    "runtime.links.links.send_buffer_bytes",
+    8 << 20,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="what may wait on one link; beyond it the link is congested and publishers wait",
+    setting="[limits] send_buffer_bytes",
+)
+CONTROL_PER_SECOND: Final = Limit(
+    "runtime.links.links.control_per_second",
+    1000,
+    least=1,
+    most=1 << 20,
+    unit="messages",
+    about="messages of overlay and detector from one peer; beyond it, it is read more slowly",
+    setting="[limits] control_per_second",
+)
 
 
 class LinkEvents(Acquainted, Protocol):
@@ -94,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         self.greeted: asyncio.Future[Greeting] = links.loop.create_future()
         self._links = links
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(LIMIT)
+        self._reader = FrameReader(LIMIT.value)
         self.outlet = Outlet(link, self.flush)
         self._frames_out: list[bytes] = []  # before the outlet's messages
         self.current_since = 0.0
@@ -113,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=self._links.send_buffer)
-        self._patience = self._links.loop.call_later(DIAL_TIMEOUT, self._too_late)
+        self._patience = self._links.loop.call_later(DIAL_TIMEOUT.value, self._too_late)
         try:
             if self._links.tls is not None:
                 self.passport = self._links.tls.passport(transport)
@@ -144,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whoever sends is alive, also while what it sends is not whole, and its beats wait behind
         that."""
         now = self._links.loop.time()
-        if now - self._heard_at > HEARD_EVERY:
+        if now - self._heard_at > HEARD_EVERY.value:
             self._heard_at = now
             self._links.events.heard(self.peer)
 
@@ -176,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
     def _frame_messages(self) -> None:
         messages = self._links.outlets.take(self.outlet)
         if messages:
-            if max(map(len, messages)) > LONGEST_MESSAGE:
+            if max(map(len, messages)) > LONGEST_MESSAGE.value:
                 messages = self._links.without_too_long(self, messages)
             self._frames_out.append(frame_all(messages, self._links.max_frame))
 
@@ -191,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
         """The greeting is over: frames may be as long as messages are."""
         self._forget_patience()
         self._reader.limit = self._links.max_frame
-        self._reader.longest = max(LONGEST_MESSAGE, self._links.max_frame)
+        self._reader.longest = max(LONGEST_MESSAGE.value, self._links.max_frame)
 
     def read_on(self) -> None:
         """Read from the socket if nothing speaks against it, else leave it to the other end."""
@@ -289,9 +349,9 @@ class Links:
         events: LinkEvents,
         max_frame: int,
         encode_run: EncodeRun,
-        send_buffer: int = DEFAULT_SEND_BUFFER,
+        send_buffer: int = SEND_BUFFER_BYTES.default,
         tls: Tls | None = None,
-        control_per_second: int = 1000,
+        control_per_second: int = CONTROL_PER_SECOND.default,
         carrier: Carrier | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -432,9 +492,8 @@ class Links:
         self.flush()
         for connection in list(self._connections):
             connection.hang_up()
-        for _ in range(100):  # what was written has a second to leave
-            if not self._connections:
-                break
+        deadline = self.loop.time() + CLOSE_WITHIN.value
+        while self._connections and self.loop.time() < deadline:
             await asyncio.sleep(0.01)
         self.abort()
 
@@ -461,13 +520,13 @@ class Links:
                 raise OSError("no address is known")
             if to in self._pauses:
                 await asyncio.sleep(self._pauses[to])
-            async with asyncio.timeout(DIAL_TIMEOUT):
+            async with asyncio.timeout(DIAL_TIMEOUT.value):
                 context = None if self.tls is None else self.tls.client
                 await self.carrier.connect(connection, address.host, address.port, context)
                 assert dial.connection is not None
                 greeting = await dial.connection.greeted
             if greeting.refusal == CROSSING:
-                await asyncio.sleep(CROSSING_PATIENCE)
+                await asyncio.sleep(CROSSING_PATIENCE.value)
                 self._dial_failed(to, dial, "its own dial never came")
         except (OSError, TimeoutError, WireError) as error:
             self._dial_failed(to, dial, str(error) or "no answer in time")
@@ -639,11 +698,11 @@ class Links:
     def _think_of_pause(self, connection: Connection) -> None:
         """A link that is lost as soon as it is there would be dialled and lost without end."""
         peer = connection.peer
-        if self.loop.time() - connection.current_since > SOON:
+        if self.loop.time() - connection.current_since > SOON.value:
             self._pauses.pop(peer, None)
         else:
-            pause = 2 * self._pauses.get(peer, FIRST_PAUSE / 2)
-            self._pauses[peer] = min(pause, LONGEST_PAUSE)
+            pause = 2 * self._pauses.get(peer, FIRST_PAUSE.value / 2)
+            self._pauses[peer] = min(pause, LONGEST_PAUSE.value)
 
     def _crossed_by(self, dial: _Dial) -> bool:
         """Whether the other end only hung up because its own dial is under way."""
@@ -670,9 +729,9 @@ class Links:
             "a message of %d bytes for %s is not sent: at most %d can be",
             max(map(len, messages)),
             connection.where(),
-            LONGEST_MESSAGE,
+            LONGEST_MESSAGE.value,
         )
-        return [data for data in messages if len(data) <= LONGEST_MESSAGE]
+        return [data for data in messages if len(data) <= LONGEST_MESSAGE.value]
 
     def _no_handshake(self, reason: str) -> None:
         self.counts["failed_handshakes"] += 1

@@ -8,7 +8,16 @@ import collections
 from dataclasses import dataclass
 from typing import Final
 
-KEPT: Final = 1000  # events; who asks seldom misses older ones
+from causalcast.limits import Limit
+
+KEPT: Final = Limit(
+    "runtime.observing.events.kept",
+    1000,
+    least=1,
+    most=1 << 20,
+    unit="events",
+    about="events that can be asked for; older ones are forgotten",
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class Events:
 
     def __init__(self) -> None:
         self.count = 0
-        self._kept: collections.deque[Event] = collections.deque(maxlen=KEPT)
+        self._kept: collections.deque[Event] = collections.deque(maxlen=KEPT.value)
         self._arrived = asyncio.Event()
 
     def add(self, event: Event) -> None:

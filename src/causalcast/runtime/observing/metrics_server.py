@@ -9,11 +9,32 @@ from collections.abc import Callable
 from typing import Final
 
 from causalcast.errors import NodeError
+from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 
-LONGEST_REQUEST: Final = 8 << 10
-MOST_AT_ONCE: Final = 16
-WITHIN: Final = 5.0  # seconds for a whole request
+LONGEST_REQUEST: Final = Limit(
+    "runtime.observing.metrics_server.longest_request",
+    8 << 10,
+    least=1 << 10,
+    most=1 << 20,
+    unit="bytes",
+    about="a request for numbers",
+)
+MOST_AT_ONCE: Final = Limit(
+    "runtime.observing.metrics_server.most_at_once",
+    16,
+    least=1,
+    most=1024,
+    unit="connections",
+    about="requests for numbers at once",
+)
+WITHIN: Final = Span(
+    "runtime.observing.metrics_server.within",
+    5.0,
+    least=0.5,
+    most=60.0,
+    about="for a whole request",
+)
 
 
 class MetricsServer:
@@ -29,7 +50,7 @@ class MetricsServer:
         """Listen; NodeError where somebody else has the address."""
         try:
             self._server = await asyncio.start_server(
-                self._serve, self._address.host, self._address.port, limit=LONGEST_REQUEST
+                self._serve, self._address.host, self._address.port, limit=LONGEST_REQUEST.value
             )
         except OSError as error:
             raise NodeError(
@@ -44,12 +65,12 @@ class MetricsServer:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MOST_AT_ONCE:
+        if len(self._open) >= MOST_AT_ONCE.value:
             writer.transport.abort()
             return
         self._open.add(writer)
         try:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(WITHIN.value):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._answer(head.split(b"\r\n", 1)[0].split()))
                 await writer.drain()

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from causalcast.errors import CausalcastError, NodeError
+from causalcast.limits import Limit, Span
 from causalcast.runtime.node import Node
 from causalcast.runtime.operating.control_client import (
     Answer,
@@ -30,8 +31,21 @@ from causalcast.runtime.operating.control_client import (
 )
 from causalcast.runtime.operating.subscriptions import Feed, Subscriber
 
-_LINE_LIMIT: Final = 16 << 20
-ANSWER_WITHIN: Final = 1.0  # seconds for what was asked before the node stopped
+_LINE_LIMIT: Final = Limit(
+    "runtime.operating.control.line_limit",
+    16 << 20,
+    least=4 << 20,
+    most=256 << 20,
+    unit="bytes",
+    about="a line on the control socket: a body as text",
+)
+ANSWER_WITHIN: Final = Span(
+    "runtime.operating.control.answer_within",
+    1.0,
+    least=0.01,
+    most=60.0,
+    about="for what was asked before the node stopped",
+)
 
 # What a program adds to the requests of its node; it may take its time.
 ProgramRequest = Callable[[Answer], Answer | Awaitable[Answer]]
@@ -67,7 +81,7 @@ class ControlServer:
         before = os.umask(0o177)  # nobody else may open it, not even between two lines
         try:
             self._server = await asyncio.start_unix_server(
-                self._serve, str(self._path), limit=_LINE_LIMIT
+                self._serve, str(self._path), limit=_LINE_LIMIT.value
             )
         finally:
             os.umask(before)
@@ -77,7 +91,7 @@ class ControlServer:
         if self._server is not None:
             self._server.close()
         if self._answering:  # who asked hears why the node stops
-            await asyncio.wait(self._answering, timeout=ANSWER_WITHIN)
+            await asyncio.wait(self._answering, timeout=ANSWER_WITHIN.value)
         for feed in self._feeds.values():
             await feed.close()
         self._path.unlink(missing_ok=True)

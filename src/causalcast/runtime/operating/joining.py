@@ -66,13 +66,13 @@ async def _ask(way: WayIn, token: str, folder: Path) -> tuple[Greeting, NodeId]:
     try:
         async with way.carrier() as carrier:
             if token:
-                theirs = await ask(carrier, contact, token, DIAL_TIMEOUT)
+                theirs = await ask(carrier, contact, token, DIAL_TIMEOUT.value)
                 _check_joinable(theirs, contact)  # before the token is used up
                 home = functools.partial(identity_of, folder)
-                node = await enrol(carrier, contact, token, home, DIAL_TIMEOUT)
+                node = await enrol(carrier, contact, token, home, DIAL_TIMEOUT.value)
             else:
                 stranger = first_greeting("", NodeId(0), 0, "", "", {})
-                theirs = await greeting_at(carrier, contact, stranger, DIAL_TIMEOUT, None)
+                theirs = await greeting_at(carrier, contact, stranger, DIAL_TIMEOUT.value, None)
                 node = random.SystemRandom().randrange(1, NODE_LIMIT)
     except (OSError, TimeoutError) as error:
         reason = str(error) or "no answer in time"

@@ -16,12 +16,27 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.errors import CausalcastError
+from causalcast.limits import Limit
 from causalcast.runtime.node import Node
 from causalcast.runtime.operating.control_client import Answer, line_of, name_of
 from causalcast.runtime.received_message import ReceivedMessage
 
-WINDOW: Final = 256  # messages that a subscriber has and has not acknowledged
-WINDOW_BYTES: Final = 1 << 20
+WINDOW: Final = Limit(
+    "runtime.operating.subscriptions.window",
+    256,
+    least=1,
+    most=1 << 16,
+    unit="messages",
+    about="messages that a subscriber has and has not acknowledged",
+)
+WINDOW_BYTES: Final = Limit(
+    "runtime.operating.subscriptions.window_bytes",
+    1 << 20,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="the same in bytes",
+)
 
 
 class Subscriber:
@@ -34,7 +49,7 @@ class Subscriber:
 
     def has_room(self) -> bool:
         """Whether it may be given another message."""
-        return len(self._has) < WINDOW and self._bytes < WINDOW_BYTES
+        return len(self._has) < WINDOW.value and self._bytes < WINDOW_BYTES.value
 
     def give(self, message: ReceivedMessage) -> None:
         """Write a message; the window bounds what waits for the socket."""

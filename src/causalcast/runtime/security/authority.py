@@ -204,7 +204,7 @@ class Authority:
             revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
             builder = builder.add_revoked_certificate(revoked.build())
         der = builder.sign(self.key, None).public_bytes(Encoding.DER)
-        if len(der) > MOST_BYTES:
+        if len(der) > MOST_BYTES.value:
             raise ConfigError(
                 f"{self.folder}: {len(serials)} revocations are more than a greeting can carry; "
                 "`causalcast keys renew` gives the cluster a new authority"

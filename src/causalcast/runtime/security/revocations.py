@@ -12,10 +12,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from causalcast.errors import ConfigError, WireError
+from causalcast.limits import Limit
 from causalcast.runtime.security.identity import UNREADABLE, write_whole
 
 # A list travels in a greeting, which has at most 64 KiB.
-MOST_BYTES: Final = 48 << 10
+MOST_BYTES: Final = Limit(
+    "runtime.security.revocations.most_bytes",
+    48 << 10,
+    least=4 << 10,
+    most=48 << 10,
+    unit="bytes",
+    about="a list of revocations, which travels in greetings",
+)
 
 
 class Revocations:
@@ -36,8 +44,10 @@ class Revocations:
         """The list in `der`; WireError unless one of `authorities` signed it."""
         if not der:
             return Revocations.none()
-        if len(der) > MOST_BYTES:
-            raise WireError(f"a list of revocations of {len(der)} bytes; at most {MOST_BYTES}")
+        if len(der) > MOST_BYTES.value:
+            raise WireError(
+                f"a list of revocations of {len(der)} bytes; at most {MOST_BYTES.value}"
+            )
         try:
             signed = x509.load_der_x509_crl(der)
             number = signed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 from causalcast.runtime.security.identity import (
     NODE,
     Identity,
@@ -30,9 +31,30 @@ from causalcast.runtime.security.tls import Tls
 
 SIGNATURE_BYTES: Final = 64
 LENGTH_BYTES: Final = 2
-MOST_OVERHEAD: Final = 2048  # signature and certificate; a certificate has about 400 bytes
-MOST_REMEMBERED: Final = 8192  # publications: copies of one come on every link
-MOST_CERTIFICATES: Final = 4096
+MOST_OVERHEAD: Final = Limit(
+    "runtime.security.signatures.most_overhead",
+    2048,
+    least=1024,
+    most=1 << 16,
+    unit="bytes",
+    about="signature and certificate; a certificate has about 400 bytes",
+)
+MOST_REMEMBERED: Final = Limit(
+    "runtime.security.signatures.most_remembered",
+    8192,
+    least=1,
+    most=1 << 20,
+    unit="publications",
+    about="whose signatures need not be checked again: copies of one come on every link",
+)
+MOST_CERTIFICATES: Final = Limit(
+    "runtime.security.signatures.most_certificates",
+    4096,
+    least=1,
+    most=1 << 20,
+    unit="certificates",
+    about="certificates that need not be checked again",
+)
 
 
 class Signatures:
@@ -70,7 +92,7 @@ class Signatures:
         content = _digest(body)
         if known is not None and known[1] != content:
             raise WireError(f"node {origin} signed two publications under one number")
-        if known is None and len(self._good) >= MOST_REMEMBERED:
+        if known is None and len(self._good) >= MOST_REMEMBERED.value:
             del self._good[next(iter(self._good))]
         self._good[publication.id] = whole, content
 
@@ -85,7 +107,7 @@ class Signatures:
             if not is_signed_by(certificate, self._tls.identity.authorities):
                 raise WireError("an origin's certificate that the authority did not sign")
             holder = passport, public_key_of(certificate)
-            if len(self._holders) >= MOST_CERTIFICATES:
+            if len(self._holders) >= MOST_CERTIFICATES.value:
                 self._holders.clear()
             self._holders[der] = holder
         return holder
@@ -109,6 +131,6 @@ def _digest(data: bytes) -> bytes:
 def _parts(signed: bytes) -> tuple[bytes, bytes, bytes]:
     start = SIGNATURE_BYTES + LENGTH_BYTES
     length = int.from_bytes(signed[SIGNATURE_BYTES:start])
-    if len(signed) < start + length or length > MOST_OVERHEAD - start:
+    if len(signed) < start + length or length > MOST_OVERHEAD.value - start:
         raise WireError("a publication that is not signed")
     return signed[:SIGNATURE_BYTES], signed[start : start + length], signed[start + length :]

@@ -186,7 +186,7 @@ class Memory:
             elif isinstance(entry, Started):
                 self.starts, self.identity = entry.count, entry.identity
                 self.incarnation = entry.incarnation
-                self.lives = [*self.lives, PastLife(entry.life, self.published)][-MOST_PAST:]
+                self.lives = [*self.lives, PastLife(entry.life, self.published)][-MOST_PAST.value :]
             elif isinstance(entry, Snapshot):
                 self._take_snapshot(entry)
             elif isinstance(entry, MoreRecords):

@@ -324,7 +324,7 @@ def _in_frames(entries: Iterable[bytes]) -> Iterator[list[bytes]]:
     some: list[bytes] = []
     size = 0
     for entry in entries:
-        if some and size + len(entry) > FRAME_BYTES:
+        if some and size + len(entry) > FRAME_BYTES.value:
             yield some
             some, size = [], 0
         some.append(entry)

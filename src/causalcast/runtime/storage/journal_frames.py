@@ -27,13 +27,21 @@ from typing import Final
 import msgspec
 
 from causalcast.errors import JournalError
+from causalcast.limits import Limit
 
 MAGIC: Final = b"CCJRNL4\n"
 COMPACTED_BEFORE: Final = b"CCJRNL2c"  # the first frame of this file is a snapshot
 COMPACTED: Final = b"CCJRNL4c"  # the first frames of this file are a snapshot
 _SNAPSHOT_END: Final = struct.Struct(">QI")
 SNAPSHOT_START: Final = len(COMPACTED) + _SNAPSHOT_END.size
-FRAME_BYTES: Final = 64 << 20  # of a snapshot in one frame, unless an entry is larger
+FRAME_BYTES: Final = Limit(
+    "runtime.storage.journal_frames.frame_bytes",
+    64 << 20,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="a snapshot in one frame of the journal, unless an entry is larger",
+)
 SECTOR: Final = 512  # the least that a disk writes as a whole
 ENTRY_HEAD: Final = 8
 _HEAD: Final = struct.Struct(">IQI")

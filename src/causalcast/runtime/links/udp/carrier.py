@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 
 from causalcast.datagrams import sealed_bytes as wire
 from causalcast.errors import WireError
+from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
 from causalcast.runtime.links.doorway import Guest, Strangers
@@ -32,12 +33,51 @@ from causalcast.runtime.links.udp.session import (
     microseconds,
 )
 
-DATAGRAMS_PER_TURN: Final = 16  # then they are acknowledged, so that the other end goes on
-CALL_AGAIN: Final = 0.1  # seconds, then twice as long each time
-MOST_UNPROVEN: Final = 32  # sessions whose caller has sent nothing sealed yet
-UNPROVEN_WITHIN: Final = 5.0  # seconds
-RENEW_COOKIES: Final = 60.0  # seconds
-SOCKET_BUFFER: Final = 4 << 20  # asked for; the kernel gives what it allows
+DATAGRAMS_PER_TURN: Final = Limit(
+    "runtime.links.udp.carrier.datagrams_per_turn",
+    16,
+    least=1,
+    most=1024,
+    unit="datagrams",
+    about="read in one turn; then they are acknowledged, so that the other end goes on",
+)
+CALL_AGAIN: Final = Span(
+    "runtime.links.udp.carrier.call_again",
+    0.1,
+    least=0.01,
+    most=5.0,
+    about="until a call is repeated, then twice as long each time",
+)
+MOST_UNPROVEN: Final = Limit(
+    "runtime.links.udp.carrier.most_unproven",
+    32,
+    least=1,
+    most=1 << 16,
+    unit="sessions",
+    about="sessions whose caller has sent nothing sealed yet",
+)
+UNPROVEN_WITHIN: Final = Span(
+    "runtime.links.udp.carrier.unproven_within",
+    5.0,
+    least=1.0,
+    most=60.0,
+    about="such a session is given up",
+)
+RENEW_COOKIES: Final = Span(
+    "runtime.links.udp.carrier.renew_cookies",
+    60.0,
+    least=5.0,
+    most=3600.0,
+    about="how long a cookie for callers is good",
+)
+SOCKET_BUFFER: Final = Limit(
+    "runtime.links.udp.carrier.socket_buffer",
+    4 << 20,
+    least=1 << 16,
+    most=64 << 20,
+    unit="bytes",
+    about="asked for; the kernel gives what it allows",
+)
 
 
 class UdpCarrier:
@@ -68,7 +108,7 @@ class UdpCarrier:
         bound = socket.socket(family, kind, proto)
         bound.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+            bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER.value)
         try:
             bound.bind(place)
         except OSError:
@@ -89,7 +129,7 @@ class UdpCarrier:
         )
         call = _Call(found[0][4], self._loop.create_future())
         self._calls[call.session] = call
-        wait = CALL_AGAIN
+        wait = CALL_AGAIN.value
         try:
             while not call.answered.done():
                 self.transmit(call.encoded(self._membership), call.place)
@@ -153,7 +193,7 @@ class UdpCarrier:
 
     def _read(self) -> None:
         buffer = memoryview(self._buffer)
-        for _ in range(DATAGRAMS_PER_TURN):
+        for _ in range(DATAGRAMS_PER_TURN.value):
             if self._socket is None:
                 return
             try:
@@ -201,7 +241,7 @@ class UdpCarrier:
             return
         if not self._membership.is_proof(bytes(data[: -wire.PROOF_BYTES]), proof):
             raise WireError("a call of a stranger")
-        if self._loop.time() - self._cookies_renewed > RENEW_COOKIES:
+        if self._loop.time() - self._cookies_renewed > RENEW_COOKIES.value:
             self._cookies.renew()
             self._cookies_renewed = self._loop.time()
         caller = repr(place).encode() + key
@@ -219,7 +259,7 @@ class UdpCarrier:
 
     def _answer(self, theirs: int, key: bytes, place: Place) -> None:
         assert self._accept is not None
-        while len(self._by_call) >= MOST_UNPROVEN:
+        while len(self._by_call) >= MOST_UNPROVEN.value:
             self.counts["too_many_calls"] += 1
             next(iter(self._by_call.values())).abort()
         exchange, session = Exchange(), _draw()
@@ -233,7 +273,7 @@ class UdpCarrier:
         )
         self._sessions[session] = transport
         self._by_call[key] = transport
-        self._loop.call_later(UNPROVEN_WITHIN, self._give_up_unproven, key)
+        self._loop.call_later(UNPROVEN_WITHIN.value, self._give_up_unproven, key)
         self.transmit(transport.reply, place)
 
     def proven(self, transport: UdpTransport) -> None:

@@ -19,8 +19,16 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from causalcast.datagrams.sealed_bytes import COOKIE_BYTES, SEALED, SEALED_HEAD
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 
-REPLAY_WINDOW: Final = 1024  # counters: datagrams may overtake one another by so many
+REPLAY_WINDOW: Final = Limit(
+    "runtime.links.udp.sealing.replay_window",
+    1024,
+    least=64,
+    most=1 << 16,
+    unit="datagrams",
+    about="datagrams may overtake one another by so many",
+)
 MOST_SEALED: Final = 1 << 48  # datagrams under one key, far below the limits of AES-GCM
 
 
@@ -128,12 +136,14 @@ class Opener:
 
     def _is_old(self, counter: int) -> bool:
         age = self.highest - counter
-        return counter == 0 or age >= REPLAY_WINDOW or (age >= 0 and bool(self._seen >> age & 1))
+        return (
+            counter == 0 or age >= REPLAY_WINDOW.value or (age >= 0 and bool(self._seen >> age & 1))
+        )
 
     def _mark(self, counter: int) -> None:
         if counter > self.highest:
-            ahead = min(counter - self.highest, REPLAY_WINDOW)
-            self._seen = (self._seen << ahead | 1) & ((1 << REPLAY_WINDOW) - 1)
+            ahead = min(counter - self.highest, REPLAY_WINDOW.value)
+            self._seen = (self._seen << ahead | 1) & ((1 << REPLAY_WINDOW.value) - 1)
             self.highest = counter
         else:
             self._seen |= 1 << (self.highest - counter)

@@ -20,27 +20,62 @@ from causalcast.datagrams import point_to_point as ptp
 from causalcast.datagrams import sealed_bytes as wire
 from causalcast.datagrams.point_to_point import Datagram, Effects, PointToPoint, PointToPointOptions
 from causalcast.errors import WireError
+from causalcast.limits import Limit
 from causalcast.runtime.links.doorway import FAREWELL_WITHIN, HANDSHAKE_WITHIN
 from causalcast.runtime.links.udp.sealing import Opener, Sealer, SessionKeys
 
 log = logging.getLogger(__name__)
 
-FEW: Final = 2  # datagrams under way; while there are more, only full ones join them
-BURST: Final = 16  # datagrams of one session per turn; the next turn goes on
+FEW: Final = Limit(
+    "runtime.links.udp.session.few",
+    2,
+    least=1,
+    most=64,
+    unit="datagrams",
+    about="under way; while there are more, only full ones join them",
+)
+BURST: Final = Limit(
+    "runtime.links.udp.session.burst",
+    16,
+    least=1,
+    most=1024,
+    unit="datagrams",
+    about="of one session per turn; the next turn goes on",
+)
 # Where the way takes it, as loopback does: as much as dozens of them fit into a socket's buffer.
 LARGEST_DATAGRAM: Final = 60 << 10
 USUAL_DATAGRAM: Final = 16 << 10  # there, if the buffer is a small one
 SMALLEST_DATAGRAM: Final = 1200  # every way of today takes it
 MOST_FLYING: Final = 2 << 20  # bytes of a session under way, in as many datagrams as that is
-MOST_UNREAD: Final = 2 << 20  # bytes while the node reads more slowly; then there is no more room
-MOST_KEPT: Final = MOST_UNREAD + MOST_FLYING + (1 << 20)  # with what had been told to have room
-MOST_TOGETHER: Final = 16  # pieces that are handed over at once
+MOST_UNREAD: Final = Limit(
+    "runtime.links.udp.session.most_unread",
+    2 << 20,
+    least=1 << 16,
+    most=64 << 20,
+    unit="bytes",
+    about="read more slowly by the node than they come; then there is no more room",
+)
+MOST_TOGETHER: Final = Limit(
+    "runtime.links.udp.session.most_together",
+    16,
+    least=1,
+    most=1024,
+    unit="pieces",
+    about="handed over at once",
+)
 STREAM: Final = b"\0"  # the rest of a message is a piece of the stream
 END: Final = b"\1"  # the stream ends here
 
 # A peer that says nothing for so long counts as failed: an idle one is asked once a second. On a
 # slow way nine copies would take longer than that, on a quick one about as long.
-SILENCE: Final = 5 * SECOND
+SILENCE: Final = Limit(
+    "runtime.links.udp.session.silence",
+    5 * SECOND,
+    least=1 * SECOND,
+    most=60 * SECOND,
+    unit="us",
+    about="silence after which a session is over",
+)
 
 OPTIONS: Final = PointToPointOptions(
     retransmissions=8,
@@ -57,6 +92,12 @@ OPTIONS: Final = PointToPointOptions(
     notes_all=False,
     first_room=MOST_FLYING // LARGEST_DATAGRAM,
 )
+
+
+def most_kept() -> int:
+    """Bytes that a session has at most, with what had been told to have room."""
+    return MOST_UNREAD.value + MOST_FLYING + (1 << 20)
+
 
 Place = tuple[Any, ...]  # an address as the socket gives it
 
@@ -146,8 +187,8 @@ class UdpTransport(asyncio.Transport):
             context,
             shaken,
             server_side=server_side,
-            ssl_handshake_timeout=HANDSHAKE_WITHIN,  # type: ignore[arg-type]  # seconds, as float
-            ssl_shutdown_timeout=FAREWELL_WITHIN,
+            ssl_handshake_timeout=HANDSHAKE_WITHIN.value,  # type: ignore[arg-type]  # seconds, as float
+            ssl_shutdown_timeout=FAREWELL_WITHIN.value,
         )
         self.begin(tls)
         try:
@@ -238,7 +279,7 @@ class UdpTransport(asyncio.Transport):
             self._perform_turn()
             self._finish(ConnectionResetError("the peer hung up"))
             return
-        if self._unread_bytes > MOST_KEPT and datagram.kind == ptp.DATA:
+        if self._unread_bytes > most_kept() and datagram.kind == ptp.DATA:
             raise WireError("a slow reader")  # the other end was told
         self._layer.receive(datagram, now, self._turn)
 
@@ -280,11 +321,11 @@ class UdpTransport(asyncio.Transport):
         while self._buffer and self._layer.may_send():
             if (
                 len(self._buffer) < self._piece
-                and self._layer.queued() >= FEW
+                and self._layer.queued() >= FEW.value
                 and not self._closing
             ):
                 break  # an acknowledgement is near; until then more may come to share a datagram
-            if sent == BURST:
+            if sent == BURST.value:
                 self._goes_on = True
                 self._loop.call_soon(self._go_on)
                 break
@@ -335,14 +376,16 @@ class UdpTransport(asyncio.Transport):
         if len(body) > self._largest:
             self._largest = len(body)
             self._make_room()
-        if self._unread_bytes > MOST_UNREAD:
+        if self._unread_bytes > MOST_UNREAD.value:
             self._layer.room = 0
 
     def _hand_over(self) -> None:
         """Give the protocol what came, as long as it reads."""
         while self._unread and self._reading and self._protocol is not None and not self._gone:
             pieces: list[memoryview] = []
-            while self._unread and self._unread[0][:1] == STREAM and len(pieces) < MOST_TOGETHER:
+            while (
+                self._unread and self._unread[0][:1] == STREAM and len(pieces) < MOST_TOGETHER.value
+            ):
                 body = self._unread.popleft()
                 self._unread_bytes -= len(body)
                 pieces.append(memoryview(body)[1:])
@@ -387,7 +430,7 @@ class UdpTransport(asyncio.Transport):
         """Be woken at the next deadline; an earlier one that is planned already looks again."""
         if self._gone or self._timer_at <= self._now() + OPTIONS.ack_delay:
             return
-        due = min(self._layer.deadline(), self._heard_at + SILENCE)
+        due = min(self._layer.deadline(), self._heard_at + SILENCE.value)
         if due >= self._timer_at:
             return
         if self._timer is not None:
@@ -398,7 +441,7 @@ class UdpTransport(asyncio.Transport):
     def _wake(self) -> None:
         self._timer = None
         self._timer_at = ptp.NEVER
-        if self._now() - self._heard_at > SILENCE:
+        if self._now() - self._heard_at > SILENCE.value:
             self._carrier.counts["peers_failed"] += 1
             self._finish(TimeoutError("nothing was heard any more"))
         self.after_reading()

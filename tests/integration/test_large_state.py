@@ -119,7 +119,9 @@ def test_a_link_that_is_lost_at_once_is_dialled_less_and_less_often(tmp_path: Pa
                 raise WireError("nothing suits me")
 
             refusing._listener.frames_came = refuse  # type: ignore[method-assign]
-            await until(lambda: dialling.links._pauses.get(NodeId(1), 0) >= 4 * tcp.FIRST_PAUSE.value)
+            await until(
+                lambda: dialling.links._pauses.get(NodeId(1), 0) >= 4 * tcp.FIRST_PAUSE.value
+            )
 
     asyncio.run(story())
 

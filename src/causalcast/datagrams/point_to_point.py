@@ -36,6 +36,7 @@ from mypy_extensions import mypyc_attr
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.datagrams.round_trip import RoundTrip, next_timeout
 from causalcast.datagrams.send_window import NO_MOMENT, SendWindow
+from causalcast.limits import Limit
 
 # Kinds of datagrams. The report has the first three.
 DATA: Final = 0
@@ -50,11 +51,39 @@ NUMBERS: Final = 1 << 32  # sequence numbers wrap around here
 TOKENS: Final = 64  # bits of a token; 0 is none
 WIDEST: Final = 1024  # messages under way: an acknowledgement names every gap among so many
 EARLY_BITS: Final = 64  # how many early messages a datagram with a message can name
-MOST_EARLY_BYTES: Final = 4 << 20  # more of them are not kept: they come again
-MOST_CANDIDATES: Final = 4  # greetings of the peer that wait for proof
+MOST_EARLY_BYTES: Final = Limit(
+    "datagrams.point_to_point.most_early_bytes",
+    4 << 20,
+    least=1,
+    most=64 << 20,
+    unit="bytes",
+    about="messages that came before their turn; more are not kept, they come again",
+)
+MOST_CANDIDATES: Final = Limit(
+    "datagrams.point_to_point.most_candidates",
+    4,
+    least=1,
+    most=64,
+    unit="greetings",
+    about="greetings of the peer that wait for proof",
+)
 NEVER: Final = 1 << 62  # a deadline that does not come
-FAST_REPEAT_AFTER: Final = 3  # later messages that came, as TCP has it
-MOST_COPIES: Final = 200  # without a wait; those that end a wait have a limit of their own
+FAST_REPEAT_AFTER: Final = Limit(
+    "datagrams.point_to_point.fast_repeat_after",
+    3,
+    least=1,
+    most=64,
+    unit="messages",
+    about="later messages that came before one is repeated, as TCP has it",
+)
+MOST_COPIES: Final = Limit(
+    "datagrams.point_to_point.most_copies",
+    200,
+    least=1,
+    most=255,
+    unit="copies",
+    about="copies of a message without a wait",
+)
 JITTER: Final = 16  # a wait is drawn out by up to a 16th, so that peers do not beat in time
 
 
@@ -471,7 +500,7 @@ class PointToPoint:
         else:
             mine = self.calling if self.calling != 0 else self._draw_token()
             self.candidates[theirs] = mine
-            if len(self.candidates) > MOST_CANDIDATES:
+            if len(self.candidates) > MOST_CANDIDATES.value:
                 del self.candidates[next(iter(self.candidates))]
         out.append(Transmit(Datagram(WELCOME, mine, theirs, transmission=datagram.transmission)))
 
@@ -637,7 +666,7 @@ class PointToPoint:
         answer shows what else is missing."""
         conversation.probe_due = NEVER
         for message in conversation.flying.values():
-            if message.transmissions < MOST_COPIES:
+            if message.transmissions < MOST_COPIES.value:
                 out.append(Note("probe", message.number % NUMBERS, message.transmissions))
                 self._transmit(conversation, message, now, out, backs_off=False)
                 return
@@ -716,7 +745,7 @@ class PointToPoint:
         any that left well before one that was answered."""
         left_before = answered_at - self.round_trip.smoothed // 4
         rest = conversation.known_early
-        for _ in range(FAST_REPEAT_AFTER - 1):
+        for _ in range(FAST_REPEAT_AFTER.value - 1):
             rest ^= 1 << rest.bit_length() >> 1
         overtaken = conversation.settled + rest.bit_length()  # first copies before this one
         lost: list[Outgoing] = []
@@ -727,7 +756,7 @@ class PointToPoint:
             elif is_first:
                 break  # those behind it left later
         for message in lost:
-            if message.transmissions < MOST_COPIES:
+            if message.transmissions < MOST_COPIES.value:
                 out.append(Note("overtaken", message.number % NUMBERS, message.transmissions))
                 self.send_window.lost()
                 self._transmit(conversation, message, now, out, backs_off=False)
@@ -752,7 +781,10 @@ class PointToPoint:
             out.append(Note("beyond the window", datagram.number))
             return  # no end that keeps to its window sends this
         size = len(datagram.body)
-        if number > conversation.taken + 1 and conversation.early_bytes + size > MOST_EARLY_BYTES:
+        if (
+            number > conversation.taken + 1
+            and conversation.early_bytes + size > MOST_EARLY_BYTES.value
+        ):
             out.append(Note("too much came early", datagram.number))
             return
         if self.options.notes_all:

@@ -9,11 +9,26 @@ not say which copy it answers.
 from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND, SECOND
+from causalcast.limits import Limit
 
 # Before anything is measured: RFC 6298 says one second; the links of the report are local ones.
-FIRST_TIMEOUT: Final = 300 * MILLISECOND
+FIRST_TIMEOUT: Final = Limit(
+    "datagrams.round_trip.first_timeout",
+    300 * MILLISECOND,
+    least=10 * MILLISECOND,
+    most=10 * SECOND,
+    unit="us",
+    about="the wait for an acknowledgement before anything was measured",
+)
 PER_BYTE: Final = 8  # microseconds: a line of one megabit per second
-LONGEST_TIMEOUT: Final = 60 * SECOND
+LONGEST_TIMEOUT: Final = Limit(
+    "datagrams.round_trip.longest_timeout",
+    60 * SECOND,
+    least=1 * SECOND,
+    most=600 * SECOND,
+    unit="us",
+    about="the longest such wait",
+)
 
 
 @final
@@ -39,13 +54,13 @@ class RoundTrip:
         """How long to wait after the first copy of a message of `size` bytes."""
         travel = size * self.per_byte
         if self.smoothed == 0:
-            return max(FIRST_TIMEOUT, self.shortest_timeout) + travel
+            return max(FIRST_TIMEOUT.value, self.shortest_timeout) + travel
         return max(self.shortest_timeout, self.smoothed + 4 * self.variation) + travel
 
 
 def next_timeout(timeout: int) -> int:
     """How long to wait after a further copy: twice as long."""
-    return min(2 * timeout, LONGEST_TIMEOUT)
+    return min(2 * timeout, LONGEST_TIMEOUT.value)
 
 
 def give_up_after(first_timeout: int, retransmissions: int) -> int:

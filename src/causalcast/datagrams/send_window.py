@@ -16,17 +16,60 @@ came first keeps it full, and a newcomer may get nothing.
 from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND, SECOND
+from causalcast.limits import Limit
 
-FIRST: Final = 10  # datagrams, RFC 6928
-FLOOR: Final = 8
+FIRST: Final = Limit(
+    "datagrams.send_window.first",
+    10,
+    least=1,
+    most=64,
+    unit="datagrams",
+    about="datagrams under way at first, RFC 6928",
+)
+FLOOR: Final = Limit(
+    "datagrams.send_window.floor",
+    8,
+    least=2,
+    most=64,
+    unit="datagrams",
+    about="datagrams under way at least",
+)
 GAIN: Final = 2.0
 # Programs in Python take and answer datagrams in turns of milliseconds, not one by one: what the
 # turns of both ends hold counts to the way.
-TURNS: Final = 10 * MILLISECOND
+TURNS: Final = Limit(
+    "datagrams.send_window.turns",
+    10 * MILLISECOND,
+    least=0,
+    most=100 * MILLISECOND,
+    unit="us",
+    about="what the other end may take to answer, beside the way",
+)
 GROWTH: Final = 1.25  # of the rate in a round; three rounds with less, and the way is full
-PATIENCE: Final = 3  # such rounds
-ROUNDS: Final = 8  # rates older than so many to twice as many rounds are forgotten
-RENEW: Final = 10 * SECOND  # the shortest round trip
+PATIENCE: Final = Limit(
+    "datagrams.send_window.patience",
+    3,
+    least=1,
+    most=64,
+    unit="rounds",
+    about="rounds without growth after which the way is full",
+)
+ROUNDS: Final = Limit(
+    "datagrams.send_window.rounds",
+    8,
+    least=1,
+    most=64,
+    unit="rounds",
+    about="rounds after which a rate is forgotten",
+)
+RENEW: Final = Limit(
+    "datagrams.send_window.renew",
+    10 * SECOND,
+    least=1 * SECOND,
+    most=600 * SECOND,
+    unit="us",
+    about="how long the shortest round trip is believed",
+)
 CONGESTED: Final = 1 / 6  # of a round's datagrams are lost
 DECREASE: Final = 0.7
 
@@ -58,7 +101,7 @@ class SendWindow:
     def __init__(self, widest: int, adapts: bool) -> None:
         self.widest = widest
         self.adapts = adapts
-        self.allowed = float(min(FIRST, widest)) if adapts else float(widest)
+        self.allowed = float(min(FIRST.value, widest)) if adapts else float(widest)
         self.rate = 0.0  # datagrams per microsecond, the best of late
         self.shortest = 0  # round trip, microseconds; 0 before the first
         self._arrived = 0  # datagrams, since the beginning
@@ -114,7 +157,7 @@ class SendWindow:
         """The answer to a copy that left at this moment did not come in time."""
         if self.adapts and moment.arrived == self._arrived:
             self._silent = True
-            self.allowed = float(min(FLOOR, self.widest))
+            self.allowed = float(min(FLOOR.value, self.widest))
 
     def arrived(self, count: int, moment: Moment, now: int) -> None:
         """So many more arrived; `moment`: when the one left that was answered."""
@@ -142,7 +185,7 @@ class SendWindow:
         was_full = self._full_at >= self._round_began_with
         in_round = self._arrived - self._round_began_with
         if self._lost > CONGESTED * (in_round + self._lost) and self._lost > 2:
-            self._cap = max(float(FLOOR), min(self._cap, self.allowed) * DECREASE)
+            self._cap = max(float(FLOOR.value), min(self._cap, self.allowed) * DECREASE)
             self._filling = False
         else:
             self._cap = min(float(self.widest), self._cap * GROWTH)
@@ -153,25 +196,25 @@ class SendWindow:
             self._slow_rounds = 0 if self.rate > GROWTH * self._rate_then else self._slow_rounds + 1
             if self._slow_rounds == 0:
                 self._rate_then = self.rate
-            if self._slow_rounds >= PATIENCE:
+            if self._slow_rounds >= PATIENCE.value:
                 self._filling = False
-            if self._rounds % ROUNDS == 0:
+            if self._rounds % ROUNDS.value == 0:
                 self._best_before, self._best_now = self._best_now, 0.0
         if self._measured_until >= 0 and self._rounds >= self._measured_until:
             self._measured_until = -1
             self.shortest, self._shortest_at = max(1, self._seen_shortest), now
-        elif self._measured_until < 0 and now - self._shortest_at > RENEW:
+        elif self._measured_until < 0 and now - self._shortest_at > RENEW.value:
             self._measured_until = self._rounds + 2
-            self._seen_shortest = RENEW
+            self._seen_shortest = RENEW.value
 
     def _adjust(self, count: int) -> None:
         if self._filling:
             target = self.allowed + count
         else:
-            target = GAIN * self.rate * (self.shortest + TURNS)
+            target = GAIN * self.rate * (self.shortest + TURNS.value)
             if self._measured_until >= 0:
                 target /= 2 * GAIN
         if self._silent:
             self._silent = self.allowed + count < target
             target = min(target, self.allowed + count)
-        self.allowed = min(max(target, float(FLOOR)), self._cap, float(self.widest))
+        self.allowed = min(max(target, float(FLOOR.value)), self._cap, float(self.widest))

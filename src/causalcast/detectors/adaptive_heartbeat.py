@@ -8,6 +8,8 @@ that stood still itself, stopped or with a clock that jumped, has heard nothing 
 listen: it suspects nobody for that.
 """
 
+from typing import Final
+
 from causalcast.core import (
     MILLISECOND,
     Detector,
@@ -20,11 +22,26 @@ from causalcast.core import (
     Setup,
     Wire,
 )
+from causalcast.limits import Limit
 from causalcast.parts.suspicions import Suspicions
 
 NEVER = -1
-WOBBLES = 4  # Jacobson's factor; with it a regular neighbour is hardly ever suspected
-MOST_PATIENCE = 16  # times the timeout: after four wrong suspicions in a row
+WOBBLES: Final = Limit(
+    "detectors.adaptive_heartbeat.wobbles",
+    4,
+    least=1,
+    most=16,
+    unit="times",
+    about="how much beats wobble, before silence is too long",
+)
+MOST_PATIENCE: Final = Limit(
+    "detectors.adaptive_heartbeat.most_patience",
+    16,
+    least=1,
+    most=1024,
+    unit="times",
+    about="the timeout, after several wrong suspicions in a row",
+)
 
 
 class AdaptiveBeat(Message):
@@ -54,7 +71,7 @@ class Rhythm:
 
     def timeout(self, least: int) -> int:
         """How much silence is too much."""
-        return self.patience * max(least, self.mean + WOBBLES * self.wobble)
+        return self.patience * max(least, self.mean + WOBBLES.value * self.wobble)
 
 
 class AdaptiveHeartbeat(Detector):
@@ -114,7 +131,7 @@ class AdaptiveHeartbeat(Detector):
     def _was_there(self, peer: NodeId, rhythm: Rhythm, out: Outbox) -> None:
         """All along. What its silence lasted says nothing of its usual rhythm."""
         del self.silent[peer]
-        rhythm.patience = min(MOST_PATIENCE, 2 * rhythm.patience)
+        rhythm.patience = min(MOST_PATIENCE.value, 2 * rhythm.patience)
         rhythm.last = NEVER
         out.note("wrong_suspicion", peer)
 

@@ -60,6 +60,7 @@ from causalcast.core import (
     Setup,
     Wire,
 )
+from causalcast.limits import Limit
 
 SHUFFLE: Final = "shuffle"
 FILL: Final = "fill"
@@ -69,14 +70,56 @@ TO_JOIN: Final = 0  # what we asked a peer for
 HIGH: Final = 1
 LOW: Final = 2
 TO_LOOK: Final = 3
-LONGEST_RETRY: Final = 32  # times the shortest: half a minute by default
-LONGEST_PROBE: Final = 16  # times the shortest: somewhat above a minute by default
-LONGEST_LOOK: Final = 16  # times the shortest: eight minutes by default
+LONGEST_RETRY: Final = Limit(
+    "overlays.hyparview.longest_retry",
+    32,
+    least=2,
+    most=1024,
+    unit="times",
+    about="the shortest pause between attempts to fill the active view",
+)
+LONGEST_PROBE: Final = Limit(
+    "overlays.hyparview.longest_probe",
+    16,
+    least=1,
+    most=1024,
+    unit="times",
+    about="the shortest pause between probes of lost neighbours",
+)
+LONGEST_LOOK: Final = Limit(
+    "overlays.hyparview.longest_look",
+    16,
+    least=1,
+    most=1024,
+    unit="times",
+    about="the shortest pause between looks for another part",
+)
 # Shuffles after which a name of the part that nobody renewed is given up. With 1,000 nodes a
 # renewal is everywhere after three or four, with 10,000 after five.
-STALE_AFTER: Final = 24
-SETTLES_AFTER: Final = 6  # shuffles after which a new name of the part is everywhere
-EARLY_NAMES: Final = 16  # that a node remembers to look at
+STALE_AFTER: Final = Limit(
+    "overlays.hyparview.stale_after",
+    24,
+    least=8,
+    most=1024,
+    unit="shuffles",
+    about="shuffles after which a name of the part that nobody renewed is given up",
+)
+SETTLES_AFTER: Final = Limit(
+    "overlays.hyparview.settles_after",
+    6,
+    least=1,
+    most=64,
+    unit="shuffles",
+    about="shuffles after which a new name of the part is everywhere",
+)
+EARLY_NAMES: Final = Limit(
+    "overlays.hyparview.early_names",
+    16,
+    least=1,
+    most=1024,
+    unit="nodes",
+    about="nodes that are remembered to look at",
+)
 
 
 class Join(Message):
@@ -610,7 +653,7 @@ class HyParView(Overlay):
 
     def _learn(self, nodes: list[NodeId], out: Outbox) -> None:
         for node in nodes:
-            if len(self.early) < EARLY_NAMES and node != self.me:
+            if len(self.early) < EARLY_NAMES.value and node != self.me:
                 self.early[node] = None
             self._to_passive(node)
         self._fill(out)
@@ -638,7 +681,7 @@ class HyParView(Overlay):
             return
         candidates = self._free(self.passive)
         if candidates:
-            patient = self._retry_factor < LONGEST_RETRY
+            patient = self._retry_factor < LONGEST_RETRY.value
             self._ask(self.rng.choice(candidates), LOW if patient else HIGH, out)
         elif not self.active and not self.asked:
             candidates = self._free(self.lost) + self._free(self.contacts)
@@ -657,7 +700,7 @@ class HyParView(Overlay):
             self._fill_armed = True
             pause = self.settings.retry_after * self._retry_factor
             if self.active and not self._is_newcomer():  # an isolated node keeps asking
-                self._retry_factor = min(2 * self._retry_factor, LONGEST_RETRY)
+                self._retry_factor = min(2 * self._retry_factor, LONGEST_RETRY.value)
             out.start_timer(FILL, int(pause * (0.8 + 0.4 * self.rng.random())))
 
     # After a partition
@@ -683,7 +726,7 @@ class HyParView(Overlay):
             self._ask(self.rng.choice(candidates), HIGH, out)
         if self.lost:
             pause = self.settings.probe_every * self._probe_factor
-            self._probe_factor = min(2 * self._probe_factor, LONGEST_PROBE)
+            self._probe_factor = min(2 * self._probe_factor, LONGEST_PROBE.value)
             out.start_timer(PROBE, int(pause * (0.8 + 0.4 * self.rng.random())))
 
     # Parts that do not know of each other
@@ -693,13 +736,13 @@ class HyParView(Overlay):
 
     def _renew_part(self, now: int) -> None:
         """Give a name of our part up that its node has not renewed for long."""
-        stale = self._age_of_part(now) > STALE_AFTER * self.settings.shuffle_every
+        stale = self._age_of_part(now) > STALE_AFTER.value * self.settings.shuffle_every
         if stale or self.me < self.part:
             self._name_part(self.me, now, now)
 
     def _hear_of_part(self, part: NodeId, age: int, now: int) -> None:
         """A neighbour says what our part is called."""
-        if age < 0 or age > STALE_AFTER * self.settings.shuffle_every:
+        if age < 0 or age > STALE_AFTER.value * self.settings.shuffle_every:
             return
         if part < self.part:
             self._name_part(part, now - age, now)
@@ -715,14 +758,14 @@ class HyParView(Overlay):
     def _look(self, out: Outbox) -> None:
         """Look at one that we knew early: is it in our part?"""
         self._renew_part(out.now)
-        settled = out.now - self._part_since >= SETTLES_AFTER * self.settings.shuffle_every
+        settled = out.now - self._part_since >= SETTLES_AFTER.value * self.settings.shuffle_every
         if settled and self.active:
             candidates = self._free(self._apart)  # once more: it may have been news on its way
             candidates = candidates or self._free({**self.contacts, **self.early})
             if candidates:
                 self._ask(self.rng.choice(candidates), TO_LOOK, out)
             if self.part != self.me:
-                self._look_factor = min(2 * self._look_factor, LONGEST_LOOK)
+                self._look_factor = min(2 * self._look_factor, LONGEST_LOOK.value)
         factor = 1 if self.part == self.me or self._apart else self._look_factor
         out.start_timer(LOOK, self.settings.look_every * factor)
 
@@ -742,7 +785,7 @@ class HyParView(Overlay):
             self._close(peer, out)
         if is_other:
             self._apart[peer] = None
-            out.start_timer(LOOK, SETTLES_AFTER * self.settings.shuffle_every)
+            out.start_timer(LOOK, SETTLES_AFTER.value * self.settings.shuffle_every)
 
     def state_size(self) -> int:
         return len(self.active) + len(self.passive) + len(self.links) + len(self.lost)

@@ -8,19 +8,34 @@ from typing import Final
 
 from causalcast.core import LinkId, Message, NodeId, Outbox, Overlay, OverlaySpec, Setup
 from causalcast.core.duration import MILLISECOND
+from causalcast.limits import Limit
 
 REDIAL: Final = "standing_links.redial"  # as scenarios name it
 # A tenth of a second is soon for people and rare for the network; a peer that stays away is asked
 # less and less often, up to every five seconds.
-FIRST_PAUSE: Final = 100 * MILLISECOND
-LONGEST_PAUSE: Final = 5_000 * MILLISECOND
+FIRST_PAUSE: Final = Limit(
+    "overlays.static_graph.first_pause",
+    100 * MILLISECOND,
+    least=1 * MILLISECOND,
+    most=60_000 * MILLISECOND,
+    unit="us",
+    about="before a lost link is dialled again",
+)
+LONGEST_PAUSE: Final = Limit(
+    "overlays.static_graph.longest_pause",
+    5_000 * MILLISECOND,
+    least=10 * MILLISECOND,
+    most=60_000 * MILLISECOND,
+    unit="us",
+    about="the longest such pause",
+)
 
 
 class StaticGraph(Overlay):
     """My place in the graph: links to my neighbours in it, dialled again when lost."""
 
     def __init__(self, me: NodeId, peers: list[NodeId]) -> None:
-        self._to_dial = {peer: FIRST_PAUSE for peer in peers if peer < me}
+        self._to_dial = {peer: FIRST_PAUSE.value for peer in peers if peer < me}
         self._up: dict[NodeId, LinkId] = {}
 
     def on_start(self, out: Outbox) -> None:
@@ -36,7 +51,7 @@ class StaticGraph(Overlay):
             out.neighbour_down(peer, self._up[peer])
         self._up[peer] = link
         if peer in self._to_dial:
-            self._to_dial[peer] = FIRST_PAUSE
+            self._to_dial[peer] = FIRST_PAUSE.value
             out.cancel_timer(REDIAL, peer)
         out.neighbour_up(peer, link, False)
 
@@ -47,7 +62,7 @@ class StaticGraph(Overlay):
             out.neighbour_down(peer, link)
         if peer in self._to_dial and peer not in self._up:
             pause = self._to_dial[peer]
-            self._to_dial[peer] = min(2 * pause, LONGEST_PAUSE)
+            self._to_dial[peer] = min(2 * pause, LONGEST_PAUSE.value)
             out.start_timer(REDIAL, pause, peer)
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:

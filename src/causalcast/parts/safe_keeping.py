@@ -29,21 +29,43 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from causalcast.core.duration import SECOND
+from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 
 TEND: Final = "safe_keeping.tend"
 TELL: Final = "safe_keeping.tell"
 # Times the first pause. If for so long all have answered that somebody is away, nothing is asked
 # until a link comes or goes, a new copy is kept, or an origin tells.
-MOST_PATIENCE: Final = 64
-MOST_UNANSWERED: Final = 1 * SECOND
+MOST_PATIENCE: Final = Limit(
+    "parts.safe_keeping.most_patience",
+    64,
+    least=1,
+    most=1 << 16,
+    unit="times",
+    about="the first pause, until nothing more is asked before something changes",
+)
+MOST_UNANSWERED: Final = Limit(
+    "parts.safe_keeping.most_unanswered",
+    1 * SECOND,
+    least=1 * MILLISECOND,
+    most=60 * SECOND,
+    unit="us",
+    about="how long an answer is waited for before the next question",
+)
 # Copies. A busy origin tells as often as it hears: others acknowledge some hundred at once, and
 # copies that stay longer than that no longer fit into a cache.
-TELL_AT_ONCE: Final = 128
+TELL_AT_ONCE: Final = Limit(
+    "parts.safe_keeping.tell_at_once",
+    128,
+    least=1,
+    most=1 << 16,
+    unit="copies",
+    about="copies that are everywhere, before keepers are told at once",
+)
 
 Numbers = dict[GroupId, list[int]]
 Counts = dict[GroupId, int]
@@ -242,7 +264,7 @@ class SafeKeeping:
         waits = bool(self._to_tell)
         self._to_tell[group] = number
         pause_ends = self._told_at + self._first_pause
-        if out.now >= pause_ends or number - told >= TELL_AT_ONCE:
+        if out.now >= pause_ends or number - told >= TELL_AT_ONCE.value:
             if waits:
                 out.cancel_timer(TELL)
             self.tell(out)
@@ -369,10 +391,10 @@ class SafeKeeping:
         self.tend(out)
 
     def _is_last_round(self) -> bool:
-        return self._pause > MOST_PATIENCE * self._first_pause
+        return self._pause > MOST_PATIENCE.value * self._first_pause
 
     def _longest_unanswered(self) -> int:
-        return min(MOST_UNANSWERED, MOST_PATIENCE * self._first_pause)
+        return min(MOST_UNANSWERED.value, MOST_PATIENCE.value * self._first_pause)
 
     def _ask(self, origin: NodeId, out: Outbox) -> None:
         """About the groups whose oldest copy stays; what comes and goes needs no question."""
@@ -453,7 +475,7 @@ class SafeKeeping:
                 self._owner.hand_over(sender, origin, message, out)
         if lacking and not self.is_away(origin):
             # That was the last round, and whether it arrives is to be heard, too.
-            self._pause = min(self._pause, MOST_PATIENCE * self._first_pause)
+            self._pause = min(self._pause, MOST_PATIENCE.value * self._first_pause)
             self.tend(out)
 
     def _drop_what_nobody_needs(self) -> None:

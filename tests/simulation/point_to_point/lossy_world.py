@@ -332,7 +332,7 @@ class LossyWorld:
         least = options.shortest_timeout + options.per_byte * len(datagram.body)
         if gaps[0] < least:
             raise Broken("timeout by size", f"{len(datagram.body)} bytes again after {gaps[0]} µs")
-        if len(gaps) > 1 and gaps[-1] < min(1.8 * gaps[-2], LONGEST_TIMEOUT):
+        if len(gaps) > 1 and gaps[-1] < min(1.8 * gaps[-2], LONGEST_TIMEOUT.value):
             raise Broken("backoff", f"copies after {gaps} µs")
 
     def _check_room(self, end: End, datagram: ptp.Datagram) -> None:

@@ -12,8 +12,8 @@ from causalcast.datagrams.round_trip import (
 
 def test_before_anything_is_measured_the_size_decides() -> None:
     trip = RoundTrip(100 * MILLISECOND, per_byte=8)
-    assert trip.first_timeout(0) == FIRST_TIMEOUT
-    assert trip.first_timeout(1000) == FIRST_TIMEOUT + 8000
+    assert trip.first_timeout(0) == FIRST_TIMEOUT.value
+    assert trip.first_timeout(1000) == FIRST_TIMEOUT.value + 8000
 
 
 def test_samples_pull_the_timeout_to_what_is_measured() -> None:
@@ -29,7 +29,7 @@ def test_samples_pull_the_timeout_to_what_is_measured() -> None:
 
 def test_waits_double_up_to_a_limit_and_add_up() -> None:
     assert next_timeout(300) == 600
-    assert next_timeout(LONGEST_TIMEOUT) == LONGEST_TIMEOUT
+    assert next_timeout(LONGEST_TIMEOUT.value) == LONGEST_TIMEOUT.value
     # The first copy and five more: 1 + 2 + 4 + 8 + 16 + 32 times the first wait.
-    assert give_up_after(FIRST_TIMEOUT, 5) == 63 * FIRST_TIMEOUT
-    assert give_up_after(FIRST_TIMEOUT, 0) == FIRST_TIMEOUT
+    assert give_up_after(FIRST_TIMEOUT.value, 5) == 63 * FIRST_TIMEOUT.value
+    assert give_up_after(FIRST_TIMEOUT.value, 0) == FIRST_TIMEOUT.value

@@ -126,10 +126,10 @@ def test_copies_are_kept_until_everybody_has_them_and_no_more_than_some() -> Non
     _, answer = cleo.multicast(b"yes", [0, 1, 2])
     bob.receive(2, to(answer, 1))
     assert bob.kept_count() == 1  # hers, until ada speaks
-    for _ in range(MOST_KEPT + 10):
+    for _ in range(MOST_KEPT.value + 10):
         _, more = ada.multicast(b"more", [0, 1, 2])
         bob.receive(0, to(more, 1))
-    assert bob.kept_count() == MOST_KEPT + 1
+    assert bob.kept_count() == MOST_KEPT.value + 1
 
 
 def test_what_is_kept_has_a_limit_in_bytes_too() -> None:

@@ -135,18 +135,18 @@ def test_it_tells_at_once_then_after_a_pause_or_when_it_is_much() -> None:
     keeper.safe.got_everywhere(GROUP, 2, keeper.out)
     timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
     assert timers == [(TELL, PAUSE - 10)] and keeper.said() == []
-    for number in (3, TELL_AT_ONCE, TELL_AT_ONCE, 4):
+    for number in (3, TELL_AT_ONCE.value, TELL_AT_ONCE.value, 4):
         keeper.safe.got_everywhere(GROUP, number, keeper.out)
         assert not keeper.out.effects  # the timer runs
     keeper.out.now = 600
     keeper.safe.tell(keeper.out)
-    assert keeper.said() == to_all(TELL_AT_ONCE)
-    assert arrives(TELL_AT_ONCE, 900) == []  # nothing new
-    assert arrives(TELL_AT_ONCE + 1, 900) == to_all(TELL_AT_ONCE + 1)
-    assert arrives(2 * TELL_AT_ONCE, 901) == []
-    keeper.safe.got_everywhere(GROUP, 2 * TELL_AT_ONCE + 1, keeper.out)
+    assert keeper.said() == to_all(TELL_AT_ONCE.value)
+    assert arrives(TELL_AT_ONCE.value, 900) == []  # nothing new
+    assert arrives(TELL_AT_ONCE.value + 1, 900) == to_all(TELL_AT_ONCE.value + 1)
+    assert arrives(2 * TELL_AT_ONCE.value, 901) == []
+    keeper.safe.got_everywhere(GROUP, 2 * TELL_AT_ONCE.value + 1, keeper.out)
     assert any(isinstance(effect, CancelTimer) for effect in keeper.out.effects)
-    assert keeper.said() == to_all(2 * TELL_AT_ONCE + 1)
+    assert keeper.said() == to_all(2 * TELL_AT_ONCE.value + 1)
 
 
 def test_what_is_everywhere_is_not_kept_again() -> None:
@@ -207,7 +207,7 @@ def ask_until_it_is_offered(keeper: Keeper) -> None:
     while all(to == ORIGIN for to, _ in keeper.waits()):
         keeper.hears(ORIGIN, Everywhere({}, False, False))
         asked += 1
-        assert asked <= MOST_PATIENCE
+        assert asked <= MOST_PATIENCE.value
     keeper.hears(ORIGIN, Everywhere({}, False, False))
 
 
@@ -251,7 +251,7 @@ def test_who_no_longer_asks_is_told_until_it_asks() -> None:
     for _ in range(3):  # it got lost
         keeper.safe.tell(keeper.out)
         timers = [(e.name, e.after) for e in keeper.out.effects if isinstance(e, StartTimer)]
-        assert timers == [(TELL, MOST_PATIENCE * PAUSE)]
+        assert timers == [(TELL, MOST_PATIENCE.value * PAUSE)]
         assert keeper.said() == [(ONE, first)]
     keeper.hears(ONE, Ask({GROUP: 6}, {GROUP: 7}))  # so we are in debt again
     keeper.safe.got_everywhere(GROUP, 7, keeper.out)
@@ -290,5 +290,5 @@ def test_who_is_told_to_ask_says_what_it_still_keeps() -> None:
 def test_a_question_that_got_lost_is_asked_again_for_ever() -> None:
     keeper = Keeper()
     assert keeper.waits() == []
-    for _ in range(3 * MOST_PATIENCE):
+    for _ in range(3 * MOST_PATIENCE.value):
         assert keeper.waits() and keeper.safe._tending

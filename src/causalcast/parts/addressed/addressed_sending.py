@@ -21,6 +21,7 @@ from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.message import Message
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option, Setup
+from causalcast.limits import Limit
 from causalcast.parts import safe_keeping
 from causalcast.parts.addressed import addressed_messages, member_lists, reliable_links
 from causalcast.parts.addressed.addressed_messages import (
@@ -57,7 +58,14 @@ OPTIONS: Final = [
 
 # Times what acknowledgements may take. The sooner it is known that a message is everywhere, the
 # fewer nodes have to be entrusted with it.
-ASK_AFTER: Final = 4
+ASK_AFTER: Final = Limit(
+    "parts.addressed.addressed_sending.ask_after",
+    4,
+    least=1,
+    most=64,
+    unit="times",
+    about="the pause of an acknowledgement, before somebody is asked who else has a copy",
+)
 EVENTS: Final = reliable_links.EVENTS
 RARE: Final = [
     *reliable_links.RARE,
@@ -85,7 +93,7 @@ class AddressedSending(CopyOwner):
         self.everybody = setup.topology.everybody()
         self.links = ReliableLinks(setup, body_bytes=self.body_bytes)
         self.safe = SafeKeeping(
-            self, ASK_AFTER * setup.number("acknowledge_after"), needs_end=not who_left_needs
+            self, ASK_AFTER.value * setup.number("acknowledge_after"), needs_end=not who_left_needs
         )
         self._lists = lists
         self._has = has

@@ -32,6 +32,7 @@ from causalcast.core.ids import (
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Misfit, Option, Setup
+from causalcast.limits import Limit
 from causalcast.parts import safe_keeping
 from causalcast.parts.duplicate_filter import DuplicateFilter
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
@@ -39,15 +40,51 @@ from causalcast.parts.safe_keeping import CopyOwner, Name, SafeKeeping
 
 REPEAT: Final = "reliable_sending.repeat"
 ACKNOWLEDGE: Final = "reliable_sending.acknowledge"
-LATE: Final = 4  # times what acknowledgements took lately, on links that lose nothing
-MOST_PATIENCE: Final = 4 * SECOND
+LATE: Final = Limit(
+    "parts.broadcast.reliable_sending.late",
+    4,
+    least=2,
+    most=64,
+    unit="times",
+    about="what acknowledgements took lately, before something is repeated on links that lose "
+    "nothing",
+)
+MOST_PATIENCE: Final = Limit(
+    "parts.broadcast.reliable_sending.most_patience",
+    4 * SECOND,
+    least=1 * MILLISECOND,
+    most=60 * SECOND,
+    unit="us",
+    about="what acknowledgements are believed to take at most",
+)
 OVERHEAD: Final = 64  # bytes that a message takes beside what it carries, roughly
 # How far an origin's numbers may run ahead of those that are here without a gap: on each link of a
 # way at most a window is under way, and links are caught up on from the oldest on. But nobody uses
 # up the numbers of an origin, or makes others keep places for millions that never come.
-LEAST_AHEAD: Final = 1 << 16
-WINDOWS_AHEAD: Final = 64
-LEAST_EARLY: Final = 128  # messages; fewer than these are acknowledged by the timer alone
+LEAST_AHEAD: Final = Limit(
+    "parts.broadcast.reliable_sending.least_ahead",
+    1 << 16,
+    least=1,
+    most=1 << 30,
+    unit="messages",
+    about="numbers of an origin beyond what came that are believed, at least",
+)
+WINDOWS_AHEAD: Final = Limit(
+    "parts.broadcast.reliable_sending.windows_ahead",
+    64,
+    least=4,
+    most=1 << 16,
+    unit="windows",
+    about="the same in windows: what came by other ways is ahead by several",
+)
+LEAST_EARLY: Final = Limit(
+    "parts.broadcast.reliable_sending.least_early",
+    128,
+    least=1,
+    most=1 << 16,
+    unit="messages",
+    about="messages that are acknowledged before the timer says so",
+)
 
 
 class Have(Message):
@@ -214,7 +251,7 @@ class ReliableSending(CopyOwner):
         self._size_of = size_of
         self.safe = SafeKeeping(self, self.repeat_after, needs_end=False)
         # A busy link is acknowledged before the window is full, however late the timer is.
-        self._acknowledge_at = max(self.window // 4, LEAST_EARLY)
+        self._acknowledge_at = max(self.window // 4, LEAST_EARLY.value)
 
     # What the owner calls
 
@@ -425,7 +462,7 @@ class ReliableSending(CopyOwner):
         count = self.seen.counts.get(origin, 0)
         if count == 0:
             return -1  # who comes late to a system that changes begins anywhere
-        return count + max(LEAST_AHEAD, WINDOWS_AHEAD * self.window)
+        return count + max(LEAST_AHEAD.value, WINDOWS_AHEAD.value * self.window)
 
     def kept(self) -> int:
         """Messages that some neighbour may still lack."""
@@ -506,9 +543,9 @@ class ReliableSending(CopyOwner):
         patience = self.repeat_after
         if out.links_lose_nothing:
             # Who answers late is busy, and repetitions would only make that worse.
-            patience = LATE * max(patience, neighbour.answers_within)
+            patience = LATE.value * max(patience, neighbour.answers_within)
             if under_way and under_way[0][1] + patience <= out.now:
-                neighbour.answers_within = min(2 * patience // LATE, MOST_PATIENCE)
+                neighbour.answers_within = min(2 * patience // LATE.value, MOST_PATIENCE.value)
         for identity, sent_at in under_way:
             if sent_at + patience > out.now:
                 continue

@@ -21,17 +21,32 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.automaton import Multicast
-from causalcast.core.duration import SECOND
+from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.ids import LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Setup
+from causalcast.limits import Limit
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 
 ORPHAN: Final = "safe_links.orphan"
 # A birth takes a few round trips; after a second something is wrong.
-ORPHAN_FIRST: Final = 1 * SECOND
-ORPHAN_LONGEST: Final = 32 * SECOND
+ORPHAN_FIRST: Final = Limit(
+    "parts.safe_links.links.orphan_first",
+    1 * SECOND,
+    least=10 * MILLISECOND,
+    most=60 * SECOND,
+    unit="us",
+    about="until a node without safe links asks for help",
+)
+ORPHAN_LONGEST: Final = Limit(
+    "parts.safe_links.links.orphan_longest",
+    32 * SECOND,
+    least=10 * MILLISECOND,
+    most=600 * SECOND,
+    unit="us",
+    about="the longest pause between such questions",
+)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -166,7 +181,7 @@ class SafeLinks:
         self.named[link] = new
         self.setup.on_up(new, out)
         if not self.born and self._orphan_for == 0:
-            self._orphan_for = ORPHAN_FIRST
+            self._orphan_for = ORPHAN_FIRST.value
             out.start_timer(ORPHAN, self._orphan_for)
 
     def on_neighbour_down(self, link: LinkId, out: Outbox) -> None:
@@ -275,7 +290,7 @@ class SafeLinks:
         """Still unborn: newcomers that have only one another as neighbours are never born."""
         if not self.born:
             out.note("safe_links.orphan")
-            self._orphan_for = min(2 * self._orphan_for, ORPHAN_LONGEST)
+            self._orphan_for = min(2 * self._orphan_for, ORPHAN_LONGEST.value)
             out.start_timer(ORPHAN, self._orphan_for)
             out.orphan()
 

@@ -10,13 +10,35 @@ from typing import Final, final
 from causalcast.core.ids import LinkId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 from causalcast.parts.safe_links.links import Delivery, Link
 
 # A piece fits a frame whatever the size of bodies: it ends with the body that reaches this.
-PIECE_BYTES: Final = 1 << 17
-PIECE_COUNT: Final = 4  # few, so that short runs of a simulation have several pieces too
+PIECE_BYTES: Final = Limit(
+    "parts.safe_links.pieces.piece_bytes",
+    1 << 17,
+    least=1,
+    most=1 << 20,
+    unit="bytes",
+    about="a piece of a log that is longer than a message may be",
+)
+PIECE_COUNT: Final = Limit(
+    "parts.safe_links.pieces.piece_count",
+    4,
+    least=1,
+    most=1 << 16,
+    unit="messages",
+    about="publications in such a piece",
+)
 # Nobody honest sends this much at once; whoever does is not listened to.
-MOST_BYTES: Final = 1 << 30
+MOST_BYTES: Final = Limit(
+    "parts.safe_links.pieces.most_bytes",
+    1 << 30,
+    least=64 << 20,
+    most=1 << 40,
+    unit="bytes",
+    about="pieces of one log: nobody honest sends more at once",
+)
 
 
 class Piece(Message):
@@ -45,7 +67,7 @@ class Pieces:
         piece: list[Delivery] = []
         size = 0
         for entry in log:
-            if size >= PIECE_BYTES or len(piece) == PIECE_COUNT:
+            if size >= PIECE_BYTES.value or len(piece) == PIECE_COUNT.value:
                 publications = [one.publication for one in piece]
                 out.send(link.peer, Piece(publications, [one.hops for one in piece]), link.name)
                 piece, size = [], 0
@@ -56,7 +78,7 @@ class Pieces:
     def on_piece(self, link: Link, piece: Piece, out: Outbox) -> None:
         """Keep a piece until its message comes."""
         size = self._bytes.get(link.name, 0) + sum(len(one.body) for one in piece.publications)
-        if size > MOST_BYTES:
+        if size > MOST_BYTES.value:
             out.note("pieces.too_many", link.peer)
             return
         self._bytes[link.name] = size

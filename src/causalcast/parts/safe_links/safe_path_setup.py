@@ -37,13 +37,28 @@ from causalcast.core.ids import ANY_LINK, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication, Wire
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Option
+from causalcast.limits import Limit
 from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLinks
 from causalcast.parts.safe_links.pieces import Piece, Pieces
 
 DISCOVER: Final = "safe_path.discover"
-MOST_TRIES: Final = 6
+MOST_TRIES: Final = Limit(
+    "parts.safe_links.safe_path_setup.most_tries",
+    6,
+    least=1,
+    most=64,
+    unit="times",
+    about="attempts to find a path before the link is given back to the overlay",
+)
 FORGET: Final = "safe_path.forget"
-REMEMBERED: Final = 10  # times the patience of a discovery
+REMEMBERED: Final = Limit(
+    "parts.safe_links.safe_path_setup.remembered",
+    10,
+    least=2,
+    most=1024,
+    unit="times",
+    about="the patience of a discovery, for which its flood is remembered",
+)
 
 ALPHA: Final = 1
 BETA: Final = 2
@@ -366,7 +381,7 @@ class SafePathSetup(LinkSetup):
         exchange.tries += 1
         exchange.buffer = None
         exchange.path = []
-        if exchange.tries > MOST_TRIES:
+        if exchange.tries > MOST_TRIES.value:
             exchange.tries = 0
             exchange.state = IDLE
             out.note("safe_path.given_up", link.peer)
@@ -426,13 +441,13 @@ class SafePathSetup(LinkSetup):
 
     def _remember(self, discover: Discover, out: Outbox) -> None:
         if len(self._floods) == 0:
-            out.start_timer(FORGET, REMEMBERED * self._patience)
+            out.start_timer(FORGET, REMEMBERED.value * self._patience)
         self._floods.add(discover, out.now)
 
     def _forget(self, out: Outbox) -> None:
-        self._floods.forget_until(out.now - REMEMBERED * self._patience)
+        self._floods.forget_until(out.now - REMEMBERED.value * self._patience)
         if len(self._floods) > 0:
-            out.start_timer(FORGET, REMEMBERED * self._patience)
+            out.start_timer(FORGET, REMEMBERED.value * self._patience)
 
     def _on_found(self, exchange: Exchange, found: Found, out: Outbox) -> None:
         if exchange.state != SEARCHING or found.attempt != exchange.attempt:

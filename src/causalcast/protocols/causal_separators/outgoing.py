@@ -8,6 +8,7 @@ from typing import Final, final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
+from causalcast.limits import Limit
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.vector_clock import VectorClock, merge
 from causalcast.protocols.causal_separators.crossing_messages import Arrivals, Carry, Crossing
@@ -16,7 +17,14 @@ from causalcast.protocols.causal_separators.zone_unit import Unit
 
 # So many units go the same way before it is another's turn: where the way changes, a unit waits at
 # its end until its zone has brought the one before. With turns of 1 it was 40 times the latency.
-IN_A_ROW: Final = 16
+IN_A_ROW: Final = Limit(
+    "protocols.causal_separators.outgoing.in_a_row",
+    16,
+    least=1,
+    most=1 << 16,
+    unit="units",
+    about="units that one server carries before it is another's turn",
+)
 
 
 @final
@@ -116,7 +124,7 @@ class Outgoing:
     def _turn_for(self, unit: Unit) -> int:
         """Whose turn it is to carry a unit; what began here is left to another server."""
         for_another = unit.origin == self.ends.me == self.ends.servers[self.turn]
-        if self.in_a_row == IN_A_ROW or for_another:
+        if self.in_a_row == IN_A_ROW.value or for_another:
             self.turn = (self.turn + 1) % len(self.ends.servers)
             self.in_a_row = 0
         self.in_a_row += 1

@@ -11,6 +11,7 @@ Not in the paper: it agrees on the members by a flush, and nobody waits for a we
 from typing import Final, final
 
 from causalcast.core import GroupId, Message, NodeId, Outbox, Wire
+from causalcast.limits import Limit
 from causalcast.parts.addressed.addressed_messages import EVERYBODY, Numbered
 from causalcast.parts.addressed.addressed_sending import AddressedSending
 from causalcast.parts.addressed.member_lists import MemberLists
@@ -20,7 +21,14 @@ from causalcast.protocols.cbcast.farewells import Farewells, Unheard
 from causalcast.protocols.cbcast.timestamped import Clocks, Timestamped
 
 ASK: Final = "cbcast.ask"
-MOST_PATIENCE: Final = 64  # times the first pause; then nothing is asked until something changes
+MOST_PATIENCE: Final = Limit(
+    "protocols.cbcast.vouching.most_patience",
+    64,
+    least=1,
+    most=1 << 16,
+    unit="times",
+    about="the first pause; then nothing is asked until something changes",
+)
 
 
 class Unwelcomed(Message):
@@ -78,7 +86,7 @@ class Vouching:
 
     def ask_soon(self, done: Clocks, out: Outbox) -> None:
         """Ask after a pause, if something waits for a node that is away."""
-        is_patient = self._pause > MOST_PATIENCE * self._first_pause
+        is_patient = self._pause > MOST_PATIENCE.value * self._first_pause
         if not self._asking and not is_patient and (self._unwelcoming(done) or self._unheard()):
             self._asking = True
             out.start_timer(ASK, self._pause)

@@ -17,9 +17,17 @@ from mypy_extensions import mypyc_attr
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 
 BEACON: Final = "root_tree.beacon"
-MOST_SILENCES: Final = 3  # beacons that may be missing before somebody else takes over
+MOST_SILENCES: Final = Limit(
+    "protocols.cptcast.root_tree.most_silences",
+    3,
+    least=1,
+    most=64,
+    unit="beacons",
+    about="beacons that may be missing before somebody else takes over",
+)
 
 
 @final
@@ -64,7 +72,7 @@ class RootTree:
         self._armed = False
         if self.root != self.me:
             self._silences += 1
-            if self._silences <= MOST_SILENCES:
+            if self._silences <= MOST_SILENCES.value:
                 return False
             out.note("root_tree.took_over", self.root)
             self.root = self.me

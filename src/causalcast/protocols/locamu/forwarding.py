@@ -9,6 +9,7 @@ from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import NOBODY
 from causalcast.protocols.locamu.headers import Headers
 from causalcast.protocols.locamu.link_header import Header
@@ -17,7 +18,14 @@ from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import HandedOn, Probe, with_header
 from causalcast.protocols.locamu.node_state import NodeState
 
-MOST_DOUBLINGS: Final = 3  # of the time until something is repeated
+MOST_DOUBLINGS: Final = Limit(
+    "protocols.locamu.forwarding.most_doublings",
+    3,
+    least=0,
+    most=16,
+    unit="times",
+    about="how often the time until something is repeated doubles",
+)
 
 
 class Forwarding:
@@ -172,7 +180,7 @@ class Forwarding:
         for record in list(self._log.open.get(node, ())):
             tries = record.tries.get(node, 0)
             tried = record.tried_at.get(node, record.since)
-            if out.now - tried < after << min(tries, MOST_DOUBLINGS):
+            if out.now - tried < after << min(tries, MOST_DOUBLINGS.value):
                 continue
             # Somebody nearer brings it, or it waits there, or it is there and nothing is missing
             # since somebody is gone: just ask.

@@ -18,6 +18,7 @@ from typing import Final
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message, Wire
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import Neighbourhood, Pair
 from causalcast.protocols.locamu.local_past import NumberSet
 from causalcast.protocols.locamu.safe_path import Numbers
@@ -53,7 +54,14 @@ class Answer(Message):
 MESSAGES: Final[list[type[Message]]] = [Ask, Answer]
 # Two lives that ask a million questions each have one in common in one of a hundred million cases.
 QUESTIONS: Final = 1 << 48
-MOST_DOUBLINGS: Final = 3  # of the time until a question is repeated
+MOST_DOUBLINGS: Final = Limit(
+    "protocols.locamu.gap_consultation.most_doublings",
+    3,
+    least=0,
+    most=16,
+    unit="times",
+    about="how often the time until a question is repeated doubles",
+)
 
 
 class Inquiry:
@@ -185,7 +193,7 @@ class GapConsultation:
     def repeat(self, repeat_after: int, out: Outbox) -> None:
         """Ask again what was not answered, less and less often."""
         for question in self.asked.values():
-            wait = repeat_after << min(question.tries, MOST_DOUBLINGS)
+            wait = repeat_after << min(question.tries, MOST_DOUBLINGS.value)
             if out.now - question.asked_at >= wait:
                 question.tries += 1
                 question.asked_at = out.now

@@ -8,11 +8,19 @@ should be here.
 from typing import Final
 
 from causalcast.core.ids import NodeId
+from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import Pair
 from causalcast.protocols.locamu.arrived_copy import Arrived
 from causalcast.protocols.locamu.node_state import NodeState
 
-MOST_WANTED: Final = 100  # numbers asked for in one message; the rest is asked for later
+MOST_WANTED: Final = Limit(
+    "protocols.locamu.missing.most_wanted",
+    100,
+    least=1,
+    most=1 << 16,
+    unit="numbers",
+    about="numbers asked for in one message; the rest is asked for later",
+)
 
 
 class Missing:
@@ -82,11 +90,12 @@ class Missing:
             # What it sent already is held: it would send the same again.
             wanted[issuer] = {
                 number: None
-                for number in arrived.missing(min(to, arrived.count + 1 + MOST_WANTED), 0)
+                for number in arrived.missing(min(to, arrived.count + 1 + MOST_WANTED.value), 0)
                 if not self._holdback.has(issuer, number)
             }
         for issuer, numbers in self.probed.items():
             missing = [n for n in numbers if not self._past.has_arrived(issuer, n)]
             wanted.setdefault(issuer, {}).update(dict.fromkeys(missing))
         self.probed = {}
-        return {node: list(numbers)[:MOST_WANTED] for node, numbers in wanted.items() if numbers}
+        most = MOST_WANTED.value
+        return {node: list(numbers)[:most] for node, numbers in wanted.items() if numbers}

@@ -10,6 +10,7 @@ from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
+from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import NOBODY, Pair
 from causalcast.protocols.locamu.acknowledgements import Acknowledgements
 from causalcast.protocols.locamu.forwarding import Forwarding
@@ -18,11 +19,32 @@ from causalcast.protocols.locamu.messages import AskFinished, Finished, Learned
 from causalcast.protocols.locamu.node_state import NodeState
 
 # Rounds of repetitions between questions that are seldom needed.
-MOST_PATIENCE: Final = 4
+MOST_PATIENCE: Final = Limit(
+    "protocols.locamu.substitution.most_patience",
+    4,
+    least=1,
+    most=64,
+    unit="rounds",
+    about="rounds of repetitions between questions that are seldom needed",
+)
 # After so many questions without news somebody who is away keeps the other from finishing. Then
 # only a word that was lost is asked for.
-OFTEN_ASKED: Final = 32
-LONG_PATIENCE: Final = 64
+OFTEN_ASKED: Final = Limit(
+    "protocols.locamu.substitution.often_asked",
+    32,
+    least=1,
+    most=1 << 16,
+    unit="questions",
+    about="questions without news after which somebody away must keep the other from finishing",
+)
+LONG_PATIENCE: Final = Limit(
+    "protocols.locamu.substitution.long_patience",
+    64,
+    least=1,
+    most=1 << 16,
+    unit="rounds",
+    about="rounds between questions from then on",
+)
 
 
 class Substitution:
@@ -144,7 +166,11 @@ class Substitution:
             if rounds == 0:
                 self._peers.tell(issuer, AskFinished(), out)
                 asked += 1
-                rounds = LONG_PATIENCE if asked >= OFTEN_ASKED else min(2**asked, MOST_PATIENCE)
+                rounds = (
+                    LONG_PATIENCE.value
+                    if asked >= OFTEN_ASKED.value
+                    else min(2**asked, MOST_PATIENCE.value)
+                )
             self._questions[issuer] = (NodeId(rounds - 1), NodeId(asked))
         for issuer in list(self._questions):
             if issuer not in unfinished:

@@ -28,13 +28,28 @@ from typing import Final, final
 
 from causalcast.core.ids import GroupId, NodeId, message_id, number_of, origin_of
 from causalcast.core.message import Publication
+from causalcast.limits import Limit
 from causalcast.parts.causal_delivery import NOTHING, CausalDelivery
 
 MOST_MEMBERS: Final = 32  # slots of a vector, which has the same size in every message
 # Copies of one member's messages, for those who lose their link to it. Far more than are under way
 # when a member dies.
-MOST_KEPT: Final = 1024
-MOST_KEPT_BYTES: Final = 1 << 20
+MOST_KEPT: Final = Limit(
+    "protocols.member_multicast.members.most_kept",
+    1024,
+    least=128,
+    most=1 << 20,
+    unit="messages",
+    about="copies of one member's messages: more than are under way when it dies",
+)
+MOST_KEPT_BYTES: Final = Limit(
+    "protocols.member_multicast.members.most_kept_bytes",
+    1 << 20,
+    least=1 << 14,
+    most=1 << 30,
+    unit="bytes",
+    about="the same in bytes",
+)
 NOBODY_ASKS: Final = 1 << 32  # above every number
 
 
@@ -266,7 +281,7 @@ class MemberMulticast:
         everywhere = min((self._has[who][origin] for who in self.others()), default=NOBODY_ASKS)
         while kept:
             number = next(iter(kept))
-            full = len(kept) > MOST_KEPT or self._kept_bytes[origin] > MOST_KEPT_BYTES
+            full = len(kept) > MOST_KEPT.value or self._kept_bytes[origin] > MOST_KEPT_BYTES.value
             if number > everywhere and not full:
                 return
             self._kept_bytes[origin] -= len(kept.pop(number).text)

@@ -43,9 +43,9 @@ def test_what_is_missing_for_long_is_asked_for_and_what_is_held_is_not() -> None
 def test_what_others_asked_after_is_asked_for_once() -> None:
     state = state_of(N2)
     missing = Missing(state)
-    for number in range(1, 2 * MOST_WANTED):
+    for number in range(1, 2 * MOST_WANTED.value):
         missing.take_probe(N1, number)
     state.past.arrive(N1, 1)
     asked = missing.to_ask_for(SOON, LATE)
-    assert asked == {N1: list(range(2, MOST_WANTED + 2))}
+    assert asked == {N1: list(range(2, MOST_WANTED.value + 2))}
     assert missing.to_ask_for(SOON, LATE) == {}

@@ -9,11 +9,13 @@ while limits are generous.
 
 import importlib
 import pkgutil
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, final
 
 ONLY_DRAWN: Final = "only drawn"
+DENSITIES: Final = (0.0, 0.15, 0.4, 0.7)  # how many of all limits a seed draws, in the mean a third
 
 _ALL: Final[dict[str, "Bound"]] = {}
 
@@ -127,6 +129,29 @@ def _import_all(module_name: str) -> None:
     if hasattr(module, "__path__"):
         for found in pkgutil.iter_modules(module.__path__):
             _import_all(f"{module_name}.{found.name}")
+
+
+def drawn(limits: Mapping[str, Bound], stream: str) -> dict[str, float]:
+    """Other values for some of these limits: half of them the least, others up to the default.
+
+    Each limit is drawn by a generator of its own, so that a further limit moves no other one.
+    """
+    density = random.Random(stream).choice(DENSITIES)
+    values: dict[str, float] = {}
+    for name, limit in limits.items():
+        chance = random.Random(f"{stream}/{name}")
+        if chance.random() < density and limit.least < limit.default_value:
+            values[name] = _small(limit, chance)
+    return values
+
+
+def _small(limit: Bound, chance: random.Random) -> float:
+    if chance.random() < 0.5:
+        value = limit.least
+    else:
+        lowest = max(limit.least, limit.default_value / 1_000_000)
+        value = lowest * (limit.default_value / lowest) ** chance.random()  # every size alike
+    return int(max(value, limit.least)) if limit.is_whole() else round(value, 6)
 
 
 @contextmanager

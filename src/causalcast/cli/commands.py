@@ -81,6 +81,9 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
         Command(
             "keys", "operate.keys", "make and revoke the keys with which nodes know one another"
         ),
+        Command(
+            "limits", "operate.limits", "every limit: its default, what it may be, who sets it"
+        ),
         Command("completion", "operate.completion", "make the shell complete commands and options"),
     ),
 }

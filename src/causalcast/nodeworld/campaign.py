@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import ConfigError
+from causalcast.nodeworld.drawn_limits import expected
 from causalcast.nodeworld.plan import draw
 from causalcast.nodeworld.trial import try_plan
 from causalcast.nodeworld.verdict import Outcome
@@ -40,6 +41,7 @@ class NodeCampaign:
     seeds: int = 0
     failures: list[Outcome] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
+    limits: Counter[str] = field(default_factory=Counter)  # how often each was drawn
     virtual_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -47,6 +49,7 @@ class NodeCampaign:
         """One more seed."""
         self.seeds += 1
         self.fired.update(outcome.fired)
+        self.limits.update(outcome.limits)
         self.virtual_seconds += outcome.seconds
         if outcome.problems:
             self.failures.append(outcome)
@@ -55,9 +58,15 @@ class NodeCampaign:
         """What should have happened and did not; few seeds may leave something out."""
         return [] if self.seeds < ENOUGH else [k for k in EXPECTED if not self.fired[k]]
 
+    def never_drawn(self) -> list[str]:
+        """The limits that no seed drew, though they can matter here."""
+        if self.seeds < ENOUGH:
+            return []
+        return [name for name in expected(self.protocol) if not self.limits[name]]
+
     def succeeded(self) -> bool:
         """Whether nothing failed and everything was tried."""
-        return not self.failures and not self.never_fired()
+        return not self.failures and not self.never_fired() and not self.never_drawn()
 
 
 def run_campaign(
@@ -124,6 +133,8 @@ def facts_of(campaign: NodeCampaign) -> dict[str, Any]:
         ],
         "fired": dict(sorted(campaign.fired.items())),
         "never_fired": campaign.never_fired(),
+        "limits_drawn": len(campaign.limits),
+        "limits_never_drawn": campaign.never_drawn(),
         "virtual_hours": round(campaign.virtual_seconds / 3600, 3),
         "seconds": round(campaign.seconds, 3),
         "seeds_per_second": round(campaign.seeds / max(campaign.seconds, 1e-9), 2),

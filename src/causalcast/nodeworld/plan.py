@@ -4,6 +4,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from causalcast.nodeworld.drawn_limits import drawn_limits
+
 UNTIL: Final = 6.0  # seconds in which things happen; then comes the calm
 
 # How each protocol is run: overlay, and options that fit the number of nodes.
@@ -36,6 +38,7 @@ class Plan:
     sync_ms: float
     level: str  # of the trace
     events: list[Event] = field(default_factory=list)
+    drawn_limits: dict[str, float] = field(default_factory=dict)  # by name; those of the file, too
 
 
 def draw(protocol: str, seed: int) -> Plan:
@@ -59,6 +62,7 @@ def draw(protocol: str, seed: int) -> Plan:
     for _ in range(chance.randint(0, 8)):
         plan.events += _some_event(nodes, chance)
     plan.events.sort(key=lambda event: event.at)
+    plan.drawn_limits = drawn_limits(protocol, seed, plan.limits)
     return plan
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import CausalcastError
+from causalcast.limits import set_to
 from causalcast.nodeworld.disk import SimDisk
 from causalcast.nodeworld.loop import WorldLoop
 from causalcast.nodeworld.network import Network
@@ -117,6 +118,13 @@ class World:
 
 def try_plan(plan: Plan) -> Outcome:
     """Run a plan, and judge what came of it."""
+    with set_to(plan.drawn_limits):
+        outcome = _try(plan)
+    outcome.limits = list(plan.drawn_limits)
+    return outcome
+
+
+def _try(plan: Plan) -> Outcome:
     loop = WorldLoop(MOST_CALLBACKS)
     gc.disable()  # a collection would run the `finally` of a node that was killed
     try:

@@ -32,6 +32,7 @@ class Outcome:
     seed: int
     problems: list[str] = field(default_factory=list)
     fired: dict[str, int] = field(default_factory=dict)
+    limits: list[str] = field(default_factory=list)  # that were not what they are shipped with
     digest: str = ""  # of everything that happened: the same for the same seed
     callbacks: int = 0
     seconds: float = 0.0  # of virtual time

@@ -144,6 +144,7 @@ def _run_nodes(options: argparse.Namespace) -> int:
         print(json.dumps(facts))
         return 0 if campaign.succeeded() else 1
     failures, never = facts.pop("failures"), facts.pop("never_fired")
+    never_drawn = facts.pop("limits_never_drawn")
     print_facts(facts)
     for failure in failures[:SHOWN_FAILURES]:
         print(f"seed {failure['seed']}; again: {failure['repeat']}")
@@ -151,6 +152,8 @@ def _run_nodes(options: argparse.Namespace) -> int:
             print(f"  {problem}")
     for kind in never:
         print(f"never happened, so nothing is known about it: {kind}")
+    for name in never_drawn:
+        print(f"never drawn, so nothing is known about it: the limit {name}")
     print("verdict: " + ("ok" if campaign.succeeded() else "failed"))
     return 0 if campaign.succeeded() else 1
 

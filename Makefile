@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo chaos test test-all test-fast lint format check-wheels changelog nightly mutants bench \
+.PHONY: demo chaos test test-all test-fast lint format check-wheels changelog nightly mutants \
+	rediscover bench \
 	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz clean help
 
 help:
@@ -16,6 +17,7 @@ help:
 	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
+	@echo "make rediscover  look for our own past bugs, and write docs/rediscovered.md (hours)"
 	@echo "make chaos KILLS=200  kill, stop and cut off real nodes of three protocols; judge them"
 	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
 	@echo "make bench     the simulator's speed beside a plain loop"
@@ -34,7 +36,7 @@ demo: $(VENV)/.demo
 # that take long come first. Simulations take all of a core. Real nodes and commands wait for one
 # another, so they come apart: beside a simulation they would wait longer.
 SIMULATED = tests/simulation tests/conformance tests/papers tests/mutants tests/fuzz tests/unit \
-	tests/transcripts tests/tidy tests/nodeworld
+	tests/transcripts tests/tidy tests/nodeworld tests/rediscover
 REAL = tests/spark tests/docs tests/integration tests/cli
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations 15
@@ -77,6 +79,11 @@ chaos: $(VENV)/.demo
 
 mutants: $(VENV)/.demo
 	$(BIN)/python tests/mutants/mutant_table.py
+
+MOST_SEEDS ?= 20000
+
+rediscover: $(VENV)/.demo
+	$(BIN)/python tests/rediscover/rediscover.py --write --most-seeds $(MOST_SEEDS)
 
 FUZZ_SECONDS ?= 30
 

@@ -48,7 +48,7 @@ def test_there_is_something_to_run() -> None:
 def prepare(folder: Path) -> dict[str, str]:
     """A working folder like a clone of the repository, and this Python's commands in front."""
     work, commands = folder / "work", folder / "bin"
-    for name in ("scenarios", "examples", "tests/mutants"):
+    for name in ("scenarios", "examples", "tests/mutants", "tests/rediscover"):
         shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns("__pycache__"))
     commands.mkdir()
     for name, arguments in SHIMS.items():

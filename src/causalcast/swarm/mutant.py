@@ -5,6 +5,8 @@ classes or modules while it is planted. Compiled classes cannot be changed: muta
 """
 
 import importlib.util
+import inspect
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +27,37 @@ class Patch:
     replacement: Any
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """`owner.name` is itself with a piece of its text replaced, and others with it (`also`).
+
+    Each must stand there exactly once: where the code has moved on, planting fails.
+    """
+
+    owner: Any
+    name: str
+    old: str
+    new: str
+    also: Sequence[tuple[str, str]] = ()
+
+    @property
+    def replacement(self) -> Any:
+        """The function, made of the other text."""
+        function = inspect.getattr_static(self.owner, self.name)
+        text = textwrap.dedent(inspect.getsource(function))
+        for old, new in [(self.old, self.new), *self.also]:
+            if text.count(old) != 1:
+                raise ConfigError(
+                    f"{function.__module__}.{function.__qualname__}: expected exactly once, found "
+                    f"{text.count(old)} times: {old!r}"
+                )
+            text = text.replace(old, new)
+        sees = vars(importlib.import_module(function.__module__))
+        made: dict[str, Any] = {}
+        exec(compile(text, "<planted>", "exec"), sees, made)
+        return made[function.__name__]
+
+
 _INHERITED: Final = object()  # a class has the method from another
 
 
@@ -38,7 +71,7 @@ class Mutant:
     name: str
     mechanism: str
     breaks: Sequence[str]
-    patches: Sequence[Patch]
+    patches: Sequence[Patch | Rewritten]
     options: Mapping[str, Any] = field(default_factory=dict)
     for_good: bool = False
 

@@ -1,0 +1,69 @@
+"""Bugs that this project once had, each as a mutant that puts it back, and where it is looked for.
+
+What was found by strangers, by hand or by luck must be found by a search today: that is the
+yardstick of the search.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from causalcast.swarm.campaign import Plan
+from causalcast.swarm.mutant import Mutant
+
+MOST_WORLDS: Final = 300  # a world of whole nodes costs as much as forty scenarios
+FIRST_ROUND: Final = 100  # seeds in each place before the next is tried; then ten times as many
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a bug is looked for: seeds of a protocol, in the world of protocols or of nodes."""
+
+    protocol: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    overlay: str = ""
+    gone: bool = False
+    for_good: bool = False
+    nodes: bool = False
+
+    def plan(self) -> Plan:
+        """The campaign that is run here, unless whole nodes are."""
+        options, gone = dict(self.options), self.gone
+        return Plan(self.protocol, options, self.overlay, gives_up=gone, for_good=self.for_good)
+
+    def world_of(self, seed: int) -> str:
+        """What kind of world a seed is here."""
+        if self.nodes:
+            return "nodes"
+        return "adversary" if self.plan().is_adversary(seed) else "random"
+
+    def most(self, asked: int) -> int:
+        """How many seeds are tried here, if so many are asked for."""
+        return min(asked, MOST_WORLDS) if self.nodes else asked
+
+    def in_words(self) -> str:
+        """The place as it stands in a table."""
+        words = [self.protocol, *(f"{name}={value}" for name, value in self.options.items())]
+        words += ["--gone"] * self.gone + ["--for-good"] * self.for_good
+        words += [f"--overlay {self.overlay}"] * bool(self.overlay)
+        return " ".join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastBug(Mutant):
+    """A mutant that was no mutant once. `mechanism` says what went wrong."""
+
+    mended: str  # the commit that mended it
+    places: Sequence[Place]  # the cheapest first
+    breaks: Sequence[str] = ()
+    schedule: str = ""  # of tests/simulation/past_failures, which shows it by itself
+
+    def rounds(self, most: int) -> Iterator[tuple[Place, range]]:
+        """Some seeds of each place, then ten times as many."""
+        done, upto = 0, FIRST_ROUND
+        while done < most:
+            upto = min(upto, most)
+            for place in self.places:
+                if done < place.most(upto):
+                    yield place, range(done, place.most(upto))
+            done, upto = upto, 10 * upto

@@ -1,0 +1,241 @@
+"""Past bugs of whole nodes: journal, links, inbox, trace, and what a stop leaves behind."""
+
+import asyncio
+from typing import Any
+
+from causalcast.runtime import node_trace
+from causalcast.runtime.host.acknowledgements import Acknowledgements
+from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.link_listener import LinkListener
+from causalcast.runtime.host.silent_neighbours import SilentNeighbours
+from causalcast.runtime.host.steps import Steps
+from causalcast.runtime.links.links import Links
+from causalcast.runtime.received_message import Caller, ReceivedMessage
+from causalcast.runtime.storage.journal import Journal, JournalFile
+from causalcast.swarm.mutant import Patch, Rewritten
+from causalcast.swarm.past_bug import PastBug, Place
+from causalcast.trace.node_log import NodeLog
+
+VECTORS = Place("vector_clock_broadcast", nodes=True)
+CBCAST = Place("cbcast", nodes=True)
+LOCAMU = Place("locamu", nodes=True)
+
+
+async def drain_when_idle(self: Journal) -> None:
+    """Wait for a moment in which nothing is under way."""
+    while self._running is not None or self._jobs:
+        self.commit()
+        drained: asyncio.Future[None] = self._loop.create_future()
+        self._drains.append((self._sequence, drained))
+        await drained
+
+
+def call_apart(self: Inbox, groups: list[Any], handle: Any) -> None:
+    for group in groups:
+        self.call(group, handle)
+
+
+MUTANTS = [
+    PastBug(
+        name="stop_waits_for_an_idle_journal",
+        mechanism="a node that stopped waited for a moment in which its journal had nothing to do: "
+        "never, while its application went on publishing",
+        mended="57636ed",
+        patches=[Patch(Journal, "drain", drain_when_idle)],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_send_while_links_close",
+        mechanism="a send while a node closed its links raised KeyError: effects of a durable step "
+        "were lost, or the node failed",
+        mended="57636ed",
+        patches=[
+            Rewritten(Links, "send", "dial = self._dials.get(to)", "dial = self._dials[to]"),
+        ],
+        places=[VECTORS, CBCAST, LOCAMU],
+    ),
+    PastBug(
+        name="a_send_while_links_close_unheard",
+        mechanism="… and as what was performed was counted first and errors were not caught, the "
+        "trace claimed rows that it did not have",
+        mended="57636ed",
+        patches=[
+            Rewritten(Links, "send", "dial = self._dials.get(to)", "dial = self._dials[to]"),
+            Rewritten(
+                Steps,
+                "on_durable",
+                "    first = sequence - len(places) + 1\n",
+                "    first = sequence - len(places) + 1\n    self.performed = sequence\n",
+                also=[
+                    ("except Exception as error:", "except ZeroDivisionError as error:"),
+                ],
+            ),
+        ],
+        places=[VECTORS, CBCAST, LOCAMU],
+    ),
+    PastBug(
+        name="stopped_while_it_dialled",
+        mechanism="a node that stopped while it dialled raised CancelledError out of a callback",
+        mended="2175480",
+        patches=[
+            Rewritten(Links, "_crossed_by", " or connection.greeted.cancelled()", ""),
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="rows_behind_the_farewell",
+        mechanism="while its links closed a node still took messages in, and their rows stood "
+        "behind its last one: it looked like a crash",
+        mended="d345479",
+        patches=[Rewritten(Host, "stop", "    running.has_gone = True\n", "")],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_drop_behind_the_last_row",
+        mechanism="what could not leave any more was noted behind the last row of a node that "
+        "stopped: it looked like a crash",
+        mended="a3ad89b",
+        patches=[
+            Rewritten(LinkListener, "dropped", "if not self._running.has_gone:", "if True:"),
+        ],
+        places=[VECTORS, CBCAST, LOCAMU],
+    ),
+    PastBug(
+        name="a_publisher_hears_last",
+        mechanism="a publisher heard of its durable record after all other effects; if one of them "
+        "stopped the node, it waited for ever",
+        mended="b995eb6",
+        patches=[
+            Rewritten(
+                Steps,
+                "on_durable",
+                "            if step.publisher is not None:\n"
+                "                self._announce_published(step)  # first: it is, whatever comes of "
+                "the rest\n"
+                "            self._happen(step.actions)\n",
+                "            self._happen(step.actions)\n"
+                "            if step.publisher is not None:\n"
+                "                self._announce_published(step)\n",
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_damaged_trace_keeps_a_node_from_starting",
+        mechanism="after a power cut a node refused to start because of its trace log, though its "
+        "journal was whole",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                node_trace,
+                "open_log",
+                "except TraceError as error:",
+                "except ZeroDivisionError:",
+                also=[
+                    ('on_trouble(f"{error}; it is put aside, and a new one begins")', "pass"),
+                    ("except (OSError, TraceError) as error:", "except OSError as error:"),
+                ],
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_full_trace_stops_a_node",
+        mechanism="a trace that could not be written stopped a node",
+        mended="57636ed",
+        patches=[
+            Rewritten(NodeLog, "_append", "self._failed(error)\n        return False", "raise")
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="an_async_callback_is_never_run",
+        mechanism="an async function given to on_message was never run, and every message counted "
+        "as handled",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                Caller,
+                "hand_over",
+                "if result is not None and inspect.isawaitable(result):",
+                "if False:",
+            )
+        ],
+        places=[VECTORS],
+    ),
+    PastBug(
+        name="given_back_twice_comes_twice",
+        mechanism="what was given back twice was handed over twice",
+        mended="57636ed",
+        patches=[
+            Rewritten(ReceivedMessage, "give_back", "if not self.is_given_back:", "if True:"),
+        ],
+        places=[VECTORS],
+    ),
+    PastBug(
+        name="an_acknowledgement_after_the_end_hangs",
+        mechanism="a durable acknowledgement after the node had stopped waited for ever",
+        mended="57636ed",
+        patches=[
+            Rewritten(Acknowledgements, "add", "if self._running.is_over:", "if False:"),
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="no_room_for_a_compaction_stops_the_node",
+        mechanism="a compaction for which the disk had no room stopped the node, instead of being "
+        "put off",
+        mended="e9dc9fb",
+        patches=[
+            Rewritten(
+                JournalFile,
+                "_write_beside",
+                "raise NotCompacted(str(error.strerror)) from None",
+                "raise JournalError('it cannot be compacted') from None",
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_silent_neighbour_stops_publishers",
+        mechanism="a process that stood still kept its links, and no publisher of its neighbours "
+        "went on until it woke",
+        mended="57636ed",
+        patches=[Patch(SilentNeighbours, "_look", lambda self: None)],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="groups_read_apart",
+        mechanism="groups that an application reads together were handed over one after the other: "
+        "an effect before its cause in another group",
+        mended="c7d702f",
+        patches=[
+            Patch(Inbox, "call_together", call_apart),
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="acknowledged_twice_is_not_waited_for",
+        mechanism="what was acknowledged again while its mark was on its way counted as durable at "
+        "once",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                Acknowledgements,
+                "add",
+                "return next(reversed(self._marked_later), None)",
+                "return None",
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="links_are_dialled_without_a_pause",
+        mechanism="a link that was lost as soon as it was there was dialled again at once, 125 "
+        "times a second",
+        mended="57636ed",
+        patches=[Patch(Links, "_think_of_pause", lambda self, connection: None)],
+        places=[VECTORS, CBCAST],
+    ),
+]

@@ -1,0 +1,188 @@
+"""Looks for bugs that this project once had, and writes the table of the docs: `make rediscover`.
+
+`python tests/rediscover/rediscover.py --bug NAME` does so for one of them, and writes nothing.
+A find counts only if the same seed is clean without the bug.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.trial import try_plan
+from causalcast.swarm.campaign import try_seed
+from causalcast.swarm.mutant import mutants_of
+from causalcast.swarm.past_bug import PastBug, Place
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("bugs_of_*.py"))
+DOCS = HERE.parent.parent / "docs" / "rediscovered.md"
+MOST_SEEDS = 20_000
+TELL_EVERY = 20.0  # seconds
+HEAD = """\
+| bug | what went wrong | mended in | found by | where | seeds | CPU s | what was seen |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+@dataclass
+class Rediscovered:
+    """What came of looking for a bug."""
+
+    file: str
+    bug: str
+    was: str
+    mended: str
+    found: bool = False
+    place: str = ""
+    world: str = ""
+    seed: int = -1
+    seeds: int = 0  # tried in that place; in all of them if it was not found
+    cpu_seconds: float = 0.0  # in all places
+    seen: str = ""
+    fail_anyway: int = 0  # seeds that fail without the bug, too, and do not count
+
+    def row(self) -> str:
+        """A line of the table."""
+        where = f"`{self.place}`" if self.found else "–"
+        cells = [f"`{self.bug}`", self.was, f"`{self.mended}`", self.world or "**nobody**", where]
+        seen = self.seen.split(":")[0]
+        return "| " + " | ".join([*cells, str(self.seeds), f"{self.cpu_seconds:.1f}", seen]) + " |"
+
+
+def all_bugs() -> dict[str, tuple[Path, PastBug]]:
+    """Every bug by its name, and the file that it stands in."""
+    found: dict[str, tuple[Path, PastBug]] = {}
+    for path in FILES:
+        for bug in mutants_of(path):
+            assert isinstance(bug, PastBug), f"{path}: {bug.name} is no past bug"
+            assert bug.name not in found, f"two bugs are called {bug.name}"
+            found[bug.name] = path, bug
+    return found
+
+
+def problem_of(place: Place, seed: int) -> str:
+    """What is wrong in the world of a seed; empty if nothing is."""
+    if place.nodes:
+        told = try_plan(draw(place.protocol, seed)).problems
+        return told[0] if told else ""
+    problems = try_seed(place.plan(), seed).problems
+    return f"{problems[0].property}: {problems[0].detail}" if problems else ""
+
+
+def first_shown(bug: PastBug, place: Place, seeds: range) -> tuple[int, str] | None:
+    """The first of these seeds that shows the planted bug, and what is wrong there."""
+    told = time.monotonic()
+    with bug.planted():
+        for seed in seeds:
+            problem = problem_of(place, seed)
+            if problem:
+                return seed, problem
+            if time.monotonic() - told > TELL_EVERY:
+                told = time.monotonic()
+                print(f"  {bug.name}: {place.in_words()}, seed {seed}", file=sys.stderr, flush=True)
+    return None
+
+
+def look_for(name: str, most: int = MOST_SEEDS) -> Rediscovered:
+    """Look for a bug in one place after the other; the first seed that shows it ends the search."""
+    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
+    path, bug = all_bugs()[name]
+    result = Rediscovered(path.name, bug.name, bug.mechanism, bug.mended)
+    began = time.process_time()
+    for place, seeds in bug.rounds(most):
+        left = seeds
+        while not result.found and left:
+            shown = first_shown(bug, place, left)
+            result.seeds += len(left) if shown is None else shown[0] - left.start + 1
+            if shown is None:
+                break
+            seed, problem = shown
+            left = range(seed + 1, seeds.stop)
+            if problem_of(place, seed):
+                result.fail_anyway += 1
+                continue
+            result.found, result.seed, result.seen = True, seed, problem
+            result.place, result.world = place.in_words(), place.world_of(seed)
+            result.seeds = seed + 1
+        if result.found:
+            break
+    result.cpu_seconds = round(time.process_time() - began, 1)
+    return result
+
+
+def main() -> int:
+    """Look for all bugs, or those that are named, and tell."""
+    options = _arguments()
+    if options.table:
+        told = [one for path in options.table for one in json.loads(path.read_text())]
+        write_table([Rediscovered(**one) for one in told])
+        return 0
+    names = options.bug or list(all_bugs())
+    found: list[Rediscovered] = []
+    for one in _results(names, options.most_seeds, options.processes):
+        found.append(one)
+        how = f"{one.world}, {one.place}, seed {one.seed}" if one.found else "NOT FOUND"
+        line = f"{one.bug}: {how} ({one.seeds} seeds, {one.cpu_seconds} CPU s) {one.seen[:90]}"
+        print(f"[{len(found)}/{len(names)}] {line}", file=sys.stderr, flush=True)
+    if options.json:
+        print(json.dumps([asdict(one) for one in found], indent=1))
+    if options.write:
+        write_table(found)
+    missed = [one.bug for one in found if not one.found]
+    print(f"{len(found) - len(missed)} of {len(found)} found", file=sys.stderr)
+    return 0 if len(missed) <= len(found) // 10 else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bug", action="append", help="only this one; may be given several times")
+    parser.add_argument("--most-seeds", type=int, default=MOST_SEEDS, help="in each place")
+    parser.add_argument("--processes", type=int, default=1, help="bugs that are looked for at once")
+    parser.add_argument("--json", action="store_true", help="tell it to machines")
+    parser.add_argument("--write", action="store_true", help="into the table of the docs")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", help="write what --json told of earlier runs, and no more"
+    )
+    return parser.parse_args()
+
+
+def _results(names: list[str], most: int, processes: int) -> Iterator[Rediscovered]:
+    if processes == 1:
+        yield from (look_for(name, most) for name in names)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        yield from pool.map(look_for, names, [most] * len(names))
+
+
+def rows_of_the_docs() -> dict[str, str]:
+    """The lines of the table, by the names of the bugs."""
+    start, end = _table(DOCS.read_text())
+    rows = DOCS.read_text()[start:end].splitlines()
+    return {row.split("`")[1]: row for row in rows}
+
+
+def write_table(found: list[Rediscovered]) -> None:
+    """Rows of bugs that were looked for now replace those of before."""
+    text = DOCS.read_text()
+    start, end = _table(text)
+    rows = rows_of_the_docs() | {one.bug: one.row() for one in found}
+    kept = [rows[name] for name in all_bugs() if name in rows]
+    DOCS.write_text(text[:start] + "".join(f"{row}\n" for row in kept) + text[end:])
+
+
+def _table(text: str) -> tuple[int, int]:
+    """Where its rows begin and end."""
+    start = text.index(HEAD) + len(HEAD)
+    return start, text.index("\n\n", start - 1) + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Every past bug can be planted, shows in its old schedule, and is found where the docs say."""
+
+from pathlib import Path
+
+import pytest
+
+from causalcast.errors import ConfigError
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.swarm.mutant import Mutant, Rewritten
+from causalcast.swarm.past_bug import PastBug, Place
+from causalcast.swarm.trial import try_scenario
+from rediscover import DOCS, HEAD, all_bugs, look_for, rows_of_the_docs
+
+BUGS = {name: bug for name, (_, bug) in all_bugs().items()}
+SCHEDULES = Path(__file__).parent.parent / "simulation" / "past_failures"
+WITH_SCHEDULE = [bug for bug in BUGS.values() if bug.schedule]
+CHEAP = 1.0  # CPU seconds
+
+
+def cheapest() -> list[tuple[str, int]]:
+    """Bugs that the docs say are found at once, and by how many seeds."""
+    found = []
+    for name, row in rows_of_the_docs().items():
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        if cells[3] != "**nobody**" and float(cells[6]) <= CHEAP:
+            found.append((name, int(cells[5])))
+    return found
+
+
+class Counter:
+    """Something to plant a bug in."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        """One more."""
+        self.count += 1
+        return self.count
+
+
+def test_a_piece_of_text_is_replaced_and_comes_back() -> None:
+    patch = Rewritten(Counter, "add", "self.count += 1", "self.count += 2")
+    with Mutant("twice", "", (), [patch]).planted():
+        assert Counter().add() == 2
+    assert Counter().add() == 1
+
+
+def test_text_that_is_not_there_any_more_is_told() -> None:
+    patch = Rewritten(Counter, "add", "self.total += 1", "")
+    with pytest.raises(ConfigError, match=r"Counter\.add: expected exactly once, found 0 times"):
+        patch.replacement  # noqa: B018
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_it_can_be_planted(bug: PastBug) -> None:
+    """The code may have moved on; then the bug is put back in another way, or it cannot be."""
+    with bug.planted():
+        pass
+
+
+@pytest.mark.parametrize("bug", WITH_SCHEDULE, ids=lambda bug: bug.name)
+def test_it_shows_in_the_schedule_that_once_failed(bug: PastBug) -> None:
+    scenario = Scenario.read(SCHEDULES / f"{bug.schedule}.toml")
+    with bug.planted():
+        assert try_scenario(scenario).problems
+
+
+def test_places_are_tried_in_turn_with_ever_more_seeds() -> None:
+    one, other = Place("cbcast"), Place("cbcast", nodes=True)
+    bug = PastBug(name="", mechanism="", patches=[], mended="", places=[one, other])
+    assert list(bug.rounds(2000)) == [
+        (one, range(100)),
+        (other, range(100)),
+        (one, range(100, 1000)),
+        (other, range(100, 300)),
+        (one, range(1000, 2000)),
+    ]
+
+
+def test_every_bug_has_its_row() -> None:
+    assert HEAD in DOCS.read_text()
+    assert list(rows_of_the_docs()) == list(BUGS), "run `make rediscover`"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seeds"), cheapest())
+def test_it_is_found_as_soon_as_the_docs_say(name: str, seeds: int) -> None:
+    assert look_for(name, seeds).found
+
+
+def test_the_docs_know_some_that_are_found_at_once() -> None:
+    assert len(cheapest()) >= 10

@@ -2,12 +2,14 @@
 
 from causalcast.parts.broadcast.reliable_sending import ReliableSending
 from causalcast.parts.safe_keeping import SafeKeeping
-from causalcast.swarm.mutant import Rewritten
+from causalcast.swarm.mutant import Patch, Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
 VECTORS = Place("vector_clock_broadcast")
 NARROW = Place("vector_clock_broadcast", {"window": 1})
 DIRECT = Place("vector_clock_broadcast", {"spread": "direct"}, overlay="mesh")
+STORIES = Place("vector_clock_broadcast", {"spread": "direct"}, overlay="mesh", by="stories")
+NARROW_STORIES = Place("vector_clock_broadcast", {"window": 1}, by="stories")
 DYING = Place("vector_clock_broadcast", {"spread": "direct"}, overlay="mesh", for_good=True)
 HASTY = Place("vector_clock_broadcast", {"spread": "direct", "repeat_after": "3ms"}, overlay="mesh")
 
@@ -37,8 +39,9 @@ MUTANTS = [
         patches=[
             Rewritten(ReliableSending, "_acknowledge", "beyond.append(identity)", "pass"),
             Rewritten(ReliableSending, "_tell_all", "beyond = self.seen.beyond()", "beyond = []"),
+            Patch(ReliableSending, "_is_far_ahead", lambda self, identity, neighbour: False),
         ],
-        places=[VECTORS, NARROW],
+        places=[NARROW_STORIES, NARROW],
     ),
     PastBug(
         name="kept_beyond_a_gap",
@@ -52,7 +55,7 @@ MUTANTS = [
                 "neighbour.has.counts[origin] = count",
             ),
         ],
-        places=[VECTORS, NARROW],
+        places=[VECTORS, NARROW, NARROW_STORIES],
     ),
     PastBug(
         name="kept_what_a_neighbour_sent",
@@ -98,7 +101,7 @@ MUTANTS = [
             ),
             NO_DEBT,
         ],
-        places=[HASTY, DYING],
+        places=[HASTY, STORIES, DYING],
     ),
     PastBug(
         name="offered_beyond_a_gap_without_end",
@@ -114,7 +117,7 @@ MUTANTS = [
                 "if lacking:",
             )
         ],
-        places=[DYING, DIRECT],
+        places=[STORIES, DYING, DIRECT],
     ),
     PastBug(
         name="kept_after_the_asking_had_ended",
@@ -122,7 +125,7 @@ MUTANTS = [
         "the asking had ended, copies stayed for ever",
         mended="7c4ba97",
         patches=[NO_DEBT],
-        places=[HASTY, DYING],
+        places=[HASTY, STORIES, DYING],
     ),
     PastBug(
         name="last_offer_not_repeated",
@@ -136,7 +139,7 @@ MUTANTS = [
                 "if not self._is_last_round():",
             )
         ],
-        places=[HASTY, DYING],
+        places=[HASTY, STORIES, DYING],
     ),
     PastBug(
         name="asking_ended_while_all_was_on_its_way",
@@ -151,6 +154,6 @@ MUTANTS = [
                 also=[("self._in_debt_to[sender] = None", "pass")],
             ),
         ],
-        places=[HASTY, DYING],
+        places=[HASTY, STORIES, DYING],
     ),
 ]

@@ -9,11 +9,9 @@ from causalcast.protocols.member_multicast.protocol import MemberCausalMulticast
 from causalcast.swarm.mutant import Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
-CBCAST = Place("cbcast")
+CBCAST_STORIES = Place("cbcast", by="stories")
 CBCAST_DYING = Place("cbcast", for_good=True, overlay="mesh")
-BARRIERS = Place("causal_barriers")
-PAIRWISE = Place("compaction_pairwise")
-PAIRWISE_DIRECT = Place("compaction_pairwise", {"spread": "direct"}, overlay="mesh")
+PAIRWISE = Place("compaction_pairwise", by="random")
 
 MUTANTS = [
     PastBug(
@@ -26,7 +24,7 @@ MUTANTS = [
                 Cbcast, "_changed_for", "if group == EVERYBODY and other != EVERYBODY:", "if False:"
             )
         ],
-        places=[CBCAST, CBCAST_DYING],
+        places=[CBCAST_STORIES, CBCAST_DYING],
     ),
     PastBug(
         name="an_effect_reached_a_leaver_without_its_cause",
@@ -36,7 +34,7 @@ MUTANTS = [
         patches=[
             Rewritten(Farewells, "lacks", "if leave is None or sender in leave.heard:", "if True:")
         ],
-        places=[CBCAST, CBCAST_DYING],
+        places=[CBCAST_STORIES, CBCAST_DYING],
     ),
     PastBug(
         name="nobody_asked_as_long_as_nobody_had_said_farewell",
@@ -51,7 +49,7 @@ MUTANTS = [
                 "len(leave.heard) + len(leave.counts)",
             )
         ],
-        places=[CBCAST, CBCAST_DYING],
+        places=[CBCAST_STORIES, CBCAST_DYING],
     ),
     PastBug(
         name="questions_about_welcomes_were_given_up",
@@ -71,8 +69,20 @@ MUTANTS = [
                     )
                 ],
             ),
+            Rewritten(
+                Cbcast,
+                "on_message",
+                "    held = self.waiting.size()\n",
+                "    if isinstance(message, Unwelcomed):\n"
+                "        self._on_unwelcomed(sender, message, out)\n"
+                "        return\n"
+                "    if isinstance(message, Unheard):\n"
+                "        self._on_unheard(sender, message, out)\n"
+                "        return\n"
+                "    held = self.waiting.size()\n",
+            ),
         ],
-        places=[CBCAST, CBCAST_DYING],
+        places=[CBCAST_STORIES, CBCAST_DYING],
     ),
     PastBug(
         name="the_hold_back_queue_was_full",
@@ -89,7 +99,7 @@ MUTANTS = [
                 "    stamped = Stamped(",
             )
         ],
-        places=[Place("member_multicast")],
+        places=[Place("member_multicast", by="stories"), Place("member_multicast")],
     ),
     PastBug(
         name="who_died_half_way_held_up_the_living",
@@ -104,7 +114,11 @@ MUTANTS = [
                 "pass",
             )
         ],
-        places=[Place("member_multicast"), Place("member_multicast", for_good=True)],
+        places=[
+            Place("member_multicast"),
+            Place("member_multicast", for_good=True),
+            Place("member_multicast", by="stories"),
+        ],
     ),
     PastBug(
         name="one_publication_began_within_another",
@@ -121,7 +135,7 @@ MUTANTS = [
                 "    if passage.back == NOBODY:\n        self._start_next(out)\n",
             )
         ],
-        places=[Place("delta_neighbourhood")],
+        places=[Place("delta_neighbourhood", by="stories"), Place("delta_neighbourhood")],
     ),
     PastBug(
         name="changes_of_an_earlier_link",
@@ -134,6 +148,6 @@ MUTANTS = [
                 ReliableSending, "_send", "out.send(peer, message, link)", "out.send(peer, message)"
             )
         ],
-        places=[PAIRWISE, PAIRWISE_DIRECT],
+        places=[PAIRWISE],
     ),
 ]

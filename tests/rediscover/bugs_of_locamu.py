@@ -19,10 +19,12 @@ from causalcast.protocols.locamu.substitution import Substitution
 from causalcast.swarm.mutant import Patch, Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
-ONE = Place("locamu")
-TWO = Place("locamu", {"f": 2})
-GONE = Place("locamu", gone=True)
-GONE_TWO = Place("locamu", {"f": 2}, gone=True)
+ONE = Place("locamu", by="adversary")
+TWO = Place("locamu", {"f": 2}, by="adversary")
+GONE_STORIES = Place("locamu", gone=True, by="stories")
+GONE_STORIES_TWO = Place("locamu", {"f": 2}, gone=True, by="stories")
+STORIES = Place("locamu", by="stories")
+STORIES_TWO = Place("locamu", {"f": 2}, by="stories")
 
 _on_message = Locamu.on_message
 
@@ -61,7 +63,7 @@ MUTANTS = [
             ),
             Patch(GapConsultation, "on_neighbour_up", lambda self, peer, out: None),
         ],
-        places=[TWO, Place("locamu", {"f": 3})],
+        places=[STORIES_TWO, TWO],
     ),
     PastBug(
         name="given_up_before_a_crash",
@@ -77,7 +79,7 @@ MUTANTS = [
                 "pass",
             )
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="given_up_before_all_was_passed_on",
@@ -98,7 +100,7 @@ MUTANTS = [
             Patch(Processing, "_take_numbers_only", lambda self, copy, out: None),
             Patch(Departures, "expects", lambda self, issuer, number: False),
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="given_up_what_was_only_passed_on",
@@ -114,7 +116,7 @@ MUTANTS = [
                 "return record.origin == peer and peer in record.numbers",
             )
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="handed_on_waits_for_itself",
@@ -132,7 +134,7 @@ MUTANTS = [
                 also=[("if its_own > 0:", "if False:")],
             ),
         ],
-        places=[GONE_TWO, GONE],
+        places=[GONE_STORIES_TWO],
     ),
     PastBug(
         name="forgotten_while_others_may_hand_it_on",
@@ -147,7 +149,7 @@ MUTANTS = [
                 "for peer in ()\n",
             )
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="two_gone_and_one_skipped",
@@ -164,7 +166,7 @@ MUTANTS = [
                 "return numbered >= self.quorum",
             )
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="a_second_gone_does_not_help_the_first",
@@ -179,7 +181,7 @@ MUTANTS = [
                 "for other in [peer]:",
             )
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="gone_at_both_ends_beyond_the_budget",
@@ -196,7 +198,7 @@ MUTANTS = [
             ),
             Rewritten(GivingUp, "objection", "if not peers.fits_budget(peer, away):", "if False:"),
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="said_to_wait_when_it_was_processed",
@@ -211,7 +213,7 @@ MUTANTS = [
                 "if record is not None:",
             )
         ],
-        places=[ONE, TWO],
+        places=[STORIES, Place("locamu", by="random")],
     ),
     PastBug(
         name="a_member_from_its_question_on",
@@ -223,7 +225,7 @@ MUTANTS = [
             Patch(Locamu, "joins_at_once", lambda self, group: True),
             Rewritten(Processing, "_hear_of_members", "if is_member:", "if False:"),
         ],
-        places=[ONE, TWO],
+        places=[STORIES, ONE],
     ),
     PastBug(
         name="an_open_join_holds_up_publications",
@@ -235,7 +237,7 @@ MUTANTS = [
             Patch(Locamu, "on_publish", hold_while_joining),
             Patch(Locamu, "on_message", on_message_then_publish),
         ],
-        places=[ONE, TWO],
+        places=[STORIES, ONE],
     ),
     PastBug(
         name="a_join_never_ends_when_its_coordinator_is_gone",
@@ -250,7 +252,7 @@ MUTANTS = [
             ),
             Patch(LateMembers, "refusal", lambda self, group, suspected: ""),
         ],
-        places=[GONE, GONE_TWO],
+        places=[GONE_STORIES, GONE_STORIES_TWO],
     ),
     PastBug(
         name="questions_after_what_is_finished_become_rare_too_soon",
@@ -258,7 +260,7 @@ MUTANTS = [
         "long, and records stayed",
         mended="ebb4d3c",
         patches=[Patch(substitution, "OFTEN_ASKED", 8)],
-        places=[ONE, TWO, Place("locamu", {"headers": "dense"})],
+        places=[Place("locamu", by="random")],
     ),
     PastBug(
         name="repeats_what_waits_without_backing_off",
@@ -273,6 +275,6 @@ MUTANTS = [
                 also=[("or node in record.held_at", "")],
             )
         ],
-        places=[ONE, TWO],
+        places=[STORIES, ONE],
     ),
 ]

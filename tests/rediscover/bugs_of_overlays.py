@@ -6,10 +6,9 @@ from causalcast.parts.safe_links.vector_setup import VectorSetup
 from causalcast.swarm.mutant import Patch, Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
-PRC = Place("prc_broadcast")
-PRC_VECTORS = Place("prc_broadcast", {"link_setup": "vector"})
+PRC_VECTORS = Place("prc_broadcast", {"link_setup": "vector"}, by="random")
 CPTCAST = Place("cptcast")
-PLUMTREE = Place("plumtree")
+PLUMTREE = Place("plumtree", by="random")
 
 MUTANTS = [
     PastBug(
@@ -18,7 +17,7 @@ MUTANTS = [
         "there to let them be born",
         mended="e1f8362",
         patches=[Patch(SafeLinks, "_complain", lambda self, out: None)],
-        places=[PRC_VECTORS, PRC, CPTCAST],
+        places=[PRC_VECTORS],
     ),
     PastBug(
         name="newcomers_cease_to_ask_their_contact",
@@ -46,7 +45,7 @@ MUTANTS = [
                 ],
             ),
         ],
-        places=[PRC_VECTORS, PRC, PLUMTREE, CPTCAST],
+        places=[PRC_VECTORS, PLUMTREE],
     ),
     PastBug(
         name="counts_asked_for_without_end",
@@ -61,7 +60,7 @@ MUTANTS = [
                 "        self._tell_counts(link, out)\n",
             )
         ],
-        places=[PRC_VECTORS, CPTCAST],
+        places=[Place("prc_broadcast", {"link_setup": "vector", "log": 4}, by="random"), CPTCAST],
     ),
     PastBug(
         name="a_dead_contact_is_dialled_without_a_pause",
@@ -82,7 +81,7 @@ MUTANTS = [
                 "if True:",
             ),
         ],
-        places=[PLUMTREE, PRC_VECTORS, CPTCAST],
+        places=[PLUMTREE],
     ),
     PastBug(
         name="turned_round_in_a_circle",
@@ -97,7 +96,7 @@ MUTANTS = [
                 "",
             )
         ],
-        places=[PLUMTREE, PRC_VECTORS, CPTCAST],
+        places=[PLUMTREE],
     ),
     PastBug(
         name="newcomers_evict_one_another",
@@ -105,7 +104,7 @@ MUTANTS = [
         "joined at once ended in several parts",
         mended="76fa412",
         patches=[Patch(HyParView, "_takes_newcomers", lambda self, now: True)],
-        places=[PLUMTREE, PRC_VECTORS, CPTCAST],
+        places=[PLUMTREE],
     ),
     PastBug(
         name="parts_never_look_for_each_other",
@@ -113,6 +112,6 @@ MUTANTS = [
         "looked elsewhere",
         mended="57636ed",
         patches=[Patch(HyParView, "_look", lambda self, out: None)],
-        places=[PLUMTREE, PRC_VECTORS, CPTCAST],
+        places=[PLUMTREE],
     ),
 ]

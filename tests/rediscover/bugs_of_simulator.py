@@ -9,10 +9,10 @@ from causalcast.simulator.worlds.steps import Steps
 from causalcast.swarm.mutant import Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
-VECTORS = Place("vector_clock_broadcast")
-LOCAMU = Place("locamu")
-PAIRWISE = Place("compaction_pairwise")
-PRC = Place("prc_broadcast")
+VECTORS = Place("vector_clock_broadcast", by="random")
+LOCAMU = Place("locamu", by="adversary")
+PAIRWISE = Place("compaction_pairwise", by="random")
+PRC = Place("prc_broadcast", by="random")
 
 MUTANTS = [
     PastBug(
@@ -21,7 +21,7 @@ MUTANTS = [
         "node stayed down",
         mended="456763d",
         patches=[Rewritten(SimNode, "forget_volatile", "    self.crash_after = None\n", "")],
-        places=[VECTORS, LOCAMU],
+        places=[VECTORS],
     ),
     PastBug(
         name="crash_in_step_overtook_the_disk",
@@ -36,7 +36,7 @@ MUTANTS = [
                 "if False:",
             )
         ],
-        places=[VECTORS, LOCAMU],
+        places=[VECTORS],
     ),
     PastBug(
         name="dial_never_answered",
@@ -52,7 +52,7 @@ MUTANTS = [
                 "pass",
             )
         ],
-        places=[VECTORS, LOCAMU],
+        places=[VECTORS],
     ),
     PastBug(
         name="link_up_while_down",
@@ -67,7 +67,7 @@ MUTANTS = [
                 "if False:",
             )
         ],
-        places=[VECTORS, LOCAMU],
+        places=[VECTORS],
     ),
     PastBug(
         name="crash_while_told_of_a_new_link",
@@ -77,14 +77,14 @@ MUTANTS = [
         patches=[
             Rewritten(DirectedWorld, "_dial", "if not self._is_down(to):", "if True:"),
         ],
-        places=[LOCAMU, VECTORS],
+        places=[Place("locamu", by="stories"), LOCAMU],
     ),
     PastBug(
         name="went_on_leaving_after_a_crash",
         mechanism="a node crashed in the step in which it left its last group, and went on leaving",
         mended="e1f8362",
         patches=[Rewritten(Lives, "_fell", "return not node.up", "return False")],
-        places=[PRC, Place("prc_broadcast", {"link_setup": "vector"})],
+        places=[PRC],
     ),
     PastBug(
         name="a_sync_let_out_twice",
@@ -153,6 +153,6 @@ MUTANTS = [
                 Links, "_answered", "    self._refresh_channel(channel)  # it may", "    # it"
             ),
         ],
-        places=[PAIRWISE, PRC, Place("cptcast"), VECTORS],
+        places=[PAIRWISE],
     ),
 ]

@@ -8,9 +8,9 @@ from causalcast.protocols.causal_separators.zone_travel import ZoneTravel
 from causalcast.swarm.mutant import Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
-ZONES = Place("causal_separators")
-PAIRS = Place("causal_separators", {"zone_size": 2})
-THREE_SERVERS = Place("causal_separators", {"zone_size": 3, "servers": 3})
+PAIRS = Place("causal_separators", {"zone_size": 2}, by="adversary")
+PAIRS_AT_RANDOM = Place("causal_separators", {"zone_size": 2}, by="random")
+STORIES = Place("causal_separators", {"zone_size": 2}, by="stories")
 DYING = Place("causal_separators", overlay="mesh", for_good=True)
 
 MUTANTS = [
@@ -24,7 +24,7 @@ MUTANTS = [
                 Outgoing, "_named", "        if carrier != self.ends.me:", "        if False:"
             )
         ],
-        places=[ZONES, PAIRS, THREE_SERVERS],
+        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
     ),
     PastBug(
         name="group_of_one_zone_again",
@@ -40,7 +40,7 @@ MUTANTS = [
                 "return all(zone == self.home for zone in self.group_zones.get(group, {}))",
             )
         ],
-        places=[ZONES, PAIRS, THREE_SERVERS],
+        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
     ),
     PastBug(
         name="the_cut_was_there_before",
@@ -57,7 +57,7 @@ MUTANTS = [
                 "",
             )
         ],
-        places=[ZONES, PAIRS, THREE_SERVERS],
+        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
     ),
     PastBug(
         name="units_brought_in_one_from_within_another",
@@ -68,7 +68,7 @@ MUTANTS = [
         patches=[
             Rewritten(ZoneTravel, "_bring_in", "self._take_in(zone", "self.pass_on(zone"),
         ],
-        places=[ZONES, PAIRS, THREE_SERVERS],
+        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
     ),
     PastBug(
         name="what_is_said_when_done_crossed_at_some_servers",
@@ -83,7 +83,7 @@ MUTANTS = [
                 "if True:",
             )
         ],
-        places=[ZONES, PAIRS, THREE_SERVERS],
+        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
     ),
     PastBug(
         name="words_of_a_lead_in_the_other_zone_alone",
@@ -104,7 +104,7 @@ MUTANTS = [
                 "for_another = False",
             ),
         ],
-        places=[ZONES, DYING, THREE_SERVERS],
+        places=[STORIES, DYING],
     ),
     PastBug(
         name="who_is_gone_is_not_doubted_after_a_restart",
@@ -116,6 +116,6 @@ MUTANTS = [
                 Channels, "doubt_whom_no_link_leads_to", "if peer not in self._linked:", "if False:"
             )
         ],
-        places=[ZONES, DYING, THREE_SERVERS],
+        places=[STORIES, DYING],
     ),
 ]

@@ -9,9 +9,11 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -48,6 +50,12 @@ class Rediscovered:
     cpu_seconds: float = 0.0  # in all places
     seen: str = ""
     fail_anyway: int = 0  # seeds that fail without the bug, too, and do not count
+    rounds: int = 0  # of looking, so far
+
+    def is_over(self, most: int) -> bool:
+        """Whether it was found, or nothing is left to try."""
+        places = all_bugs()[self.bug][1].rounds(most)
+        return self.found or self.rounds >= len(list(places))
 
     def row(self) -> str:
         """A line of the table."""
@@ -57,6 +65,7 @@ class Rediscovered:
         return "| " + " | ".join([*cells, str(self.seeds), f"{self.cpu_seconds:.1f}", seen]) + " |"
 
 
+@cache
 def all_bugs() -> dict[str, tuple[Path, PastBug]]:
     """Every bug by its name, and the file that it stands in."""
     found: dict[str, tuple[Path, PastBug]] = {}
@@ -93,52 +102,70 @@ def first_shown(bug: PastBug, place: Place, seeds: range) -> tuple[int, str] | N
 
 def look_for(name: str, most: int = MOST_SEEDS) -> Rediscovered:
     """Look for a bug in one place after the other; the first seed that shows it ends the search."""
-    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
+    result = nothing_yet(name)
+    while not result.is_over(most):
+        result = look_further(result, most)
+    return result
+
+
+def nothing_yet(name: str) -> Rediscovered:
+    """Before the first seed."""
     path, bug = all_bugs()[name]
-    result = Rediscovered(path.name, bug.name, bug.mechanism, bug.mended)
+    return Rediscovered(path.name, bug.name, bug.mechanism, bug.mended)
+
+
+def look_further(result: Rediscovered, most: int) -> Rediscovered:
+    """Try the next seeds of the next place."""
+    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
+    bug = all_bugs()[result.bug][1]
+    place, seeds = list(bug.rounds(most))[result.rounds]
     began = time.process_time()
-    for place, seeds in bug.rounds(most):
-        left = seeds
-        while not result.found and left:
-            shown = first_shown(bug, place, left)
-            result.seeds += len(left) if shown is None else shown[0] - left.start + 1
-            if shown is None:
-                break
-            seed, problem = shown
-            left = range(seed + 1, seeds.stop)
-            if problem_of(place, seed):
-                result.fail_anyway += 1
-                continue
-            result.found, result.seed, result.seen = True, seed, problem
-            result.place, result.world = place.in_words(), place.world_of(seed)
-            result.seeds = seed + 1
-        if result.found:
+    left = seeds
+    while left and not result.found:
+        shown = first_shown(bug, place, left)
+        result.seeds += len(left) if shown is None else shown[0] - left.start + 1
+        if shown is None:
             break
-    result.cpu_seconds = round(time.process_time() - began, 1)
+        seed, problem = shown
+        left = range(seed + 1, seeds.stop)
+        if problem_of(place, seed):
+            result.fail_anyway += 1
+            continue
+        result.found, result.seed, result.seen = True, seed, problem
+        result.place, result.world = place.in_words(), place.world_of(seed)
+        result.seeds = seed + 1
+    result.rounds += 1
+    result.cpu_seconds = round(result.cpu_seconds + time.process_time() - began, 1)
     return result
 
 
 def main() -> int:
     """Look for all bugs, or those that are named, and tell."""
     options = _arguments()
-    if options.table:
-        told = [one for path in options.table for one in json.loads(path.read_text())]
-        write_table([Rediscovered(**one) for one in told])
-        return 0
     names = options.bug or list(all_bugs())
-    found: list[Rediscovered] = []
-    for one in _results(names, options.most_seeds, options.processes):
-        found.append(one)
-        how = f"{one.world}, {one.place}, seed {one.seed}" if one.found else "NOT FOUND"
-        line = f"{one.bug}: {how} ({one.seeds} seeds, {one.cpu_seconds} CPU s) {one.seen[:90]}"
-        print(f"[{len(found)}/{len(names)}] {line}", file=sys.stderr, flush=True)
+    known = _kept(options.keep)
+    results = {name: known.get(name) or nothing_yet(name) for name in names}
+    for one in _rounds(results, options.most_seeds, options.processes):
+        results[one.bug] = one
+        if one.is_over(options.most_seeds):
+            how = f"{one.world}, {one.place}, seed {one.seed}" if one.found else "NOT FOUND"
+            line = f"{one.bug}: {how} ({one.seeds} seeds, {one.cpu_seconds} CPU s) {one.seen[:90]}"
+            print(line, file=sys.stderr, flush=True)
+        if options.keep is not None:
+            options.keep.write_text(json.dumps([asdict(o) for o in (known | results).values()]))
     if options.json:
-        print(json.dumps([asdict(one) for one in found], indent=1))
+        print(json.dumps([asdict(one) for one in results.values()], indent=1))
     if options.write:
-        write_table(found)
-    missed = [one.bug for one in found if not one.found]
-    print(f"{len(found) - len(missed)} of {len(found)} found", file=sys.stderr)
-    return 0 if len(missed) <= len(found) // 10 else 1
+        write_table(list(results.values()))
+    missed = [name for name, one in results.items() if not one.found]
+    print(f"{len(results) - len(missed)} of {len(results)} found", file=sys.stderr)
+    return 0 if len(missed) <= len(results) // 10 else 1
+
+
+def _kept(path: Path | None) -> dict[str, Rediscovered]:
+    if path is None or not path.exists():
+        return {}
+    return {one["bug"]: Rediscovered(**one) for one in json.loads(path.read_text())}
 
 
 def _arguments() -> argparse.Namespace:
@@ -146,20 +173,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bug", action="append", help="only this one; may be given several times")
     parser.add_argument("--most-seeds", type=int, default=MOST_SEEDS, help="in each place")
     parser.add_argument("--processes", type=int, default=1, help="bugs that are looked for at once")
+    parser.add_argument("--keep", type=Path, help="what is known so far; goes on from there")
     parser.add_argument("--json", action="store_true", help="tell it to machines")
     parser.add_argument("--write", action="store_true", help="into the table of the docs")
-    parser.add_argument(
-        "--table", type=Path, nargs="+", help="write what --json told of earlier runs, and no more"
-    )
     return parser.parse_args()
 
 
-def _results(names: list[str], most: int, processes: int) -> Iterator[Rediscovered]:
-    if processes == 1:
-        yield from (look_for(name, most) for name in names)
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        yield from pool.map(look_for, names, [most] * len(names))
+def _rounds(results: dict[str, Rediscovered], most: int, processes: int) -> Iterator[Rediscovered]:
+    """Some seeds of every bug, then more of those that were not found: the easy ones come first."""
+    with ExitStack() as stack:
+        do: Callable[..., Iterable[Rediscovered]] = map
+        if processes > 1:
+            do = stack.enter_context(ProcessPoolExecutor(processes, get_context("spawn"))).map
+        while open_ones := [one for one in results.values() if not one.is_over(most)]:
+            yield from do(look_further, open_ones, [most] * len(open_ones))
 
 
 def rows_of_the_docs() -> dict[str, str]:

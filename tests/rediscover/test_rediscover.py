@@ -71,10 +71,11 @@ def test_places_are_tried_in_turn_with_ever_more_seeds() -> None:
     bug = PastBug(name="", mechanism="", patches=[], mended="", places=[one, other])
     assert list(bug.rounds(2000)) == [
         (one, range(100)),
-        (other, range(100)),
-        (one, range(100, 1000)),
-        (other, range(100, 300)),
-        (one, range(1000, 2000)),
+        (other, range(25)),
+        (one, range(100, 500)),
+        (other, range(25, 125)),
+        (one, range(500, 2000)),
+        (other, range(125, 300)),
     ]
 
 

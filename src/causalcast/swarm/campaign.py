@@ -21,6 +21,7 @@ from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary, with_steps
 from causalcast.swarm.generate import expected_kinds, random_scenario, toml_text
 from causalcast.swarm.mutant import find_mutant
+from causalcast.swarm.stories import try_story
 from causalcast.swarm.trial import SAFETY, Problem, Trial, promised, try_run, try_scenario
 
 HOURS = 3_600_000_000  # microseconds
@@ -37,7 +38,7 @@ class Plan:
     protocol: str
     options: dict[str, Any] = field(default_factory=dict)
     overlay: str = ""  # narrows the graphs: tree or mesh
-    by: str = "both"  # random, adversary, or both: odd seeds are the adversary's
+    by: str = "both"  # random, adversary, stories, or both: odd seeds are the adversary's
     beyond: bool = False  # also faults that the protocol does not promise to survive
     check: tuple[str, ...] = ()  # instead of what is promised
     mutants: str = ""  # the file that has the mutant
@@ -145,6 +146,9 @@ def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
     """One seed: draw it, run it, judge it. The text of the trial repeats the run by itself."""
     spec = plan.spec()
     where = f"seed {seed}"
+    if plan.by == "stories":
+        options, check = plan.options, plan.properties()
+        return try_story(spec, seed, options, plan.overlay, plan.gives_up, check, level)
     if not plan.is_adversary(seed):
         text = random_scenario(spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good)
         scenario = Scenario(text, where, protocol=plan.protocol)

@@ -12,7 +12,8 @@ from causalcast.swarm.campaign import Plan
 from causalcast.swarm.mutant import Mutant
 
 MOST_WORLDS: Final = 300  # a world of whole nodes costs as much as forty scenarios
-FIRST_ROUND: Final = 100  # seeds in each place before the next is tried; then ten times as many
+DEARER: Final = 4
+FIRST_ROUND: Final = 100  # seeds in each place before the next is tried; then five times as many
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,26 @@ class Place:
     gone: bool = False
     for_good: bool = False
     nodes: bool = False
+    by: str = "both"
 
     def plan(self) -> Plan:
         """The campaign that is run here, unless whole nodes are."""
         options, gone = dict(self.options), self.gone
-        return Plan(self.protocol, options, self.overlay, gives_up=gone, for_good=self.for_good)
+        return Plan(
+            self.protocol, options, self.overlay, self.by, gives_up=gone, for_good=self.for_good
+        )
 
     def world_of(self, seed: int) -> str:
         """What kind of world a seed is here."""
         if self.nodes:
             return "nodes"
+        if self.by == "stories":
+            return "stories"
         return "adversary" if self.plan().is_adversary(seed) else "random"
 
     def most(self, asked: int) -> int:
-        """How many seeds are tried here, if so many are asked for."""
-        return min(asked, MOST_WORLDS) if self.nodes else asked
+        """How many seeds are tried here, if so many are asked for elsewhere."""
+        return min(asked // DEARER, MOST_WORLDS) if self.nodes else asked
 
     def in_words(self) -> str:
         """The place as it stands in a table."""
@@ -59,11 +65,12 @@ class PastBug(Mutant):
     schedule: str = ""  # of tests/simulation/past_failures, which shows it by itself
 
     def rounds(self, most: int) -> Iterator[tuple[Place, range]]:
-        """Some seeds of each place, then ten times as many."""
+        """Some seeds of each place, then five times as many."""
         done, upto = 0, FIRST_ROUND
         while done < most:
             upto = min(upto, most)
             for place in self.places:
-                if done < place.most(upto):
-                    yield place, range(done, place.most(upto))
-            done, upto = upto, 10 * upto
+                seeds = range(place.most(done), place.most(upto))
+                if seeds:
+                    yield place, seeds
+            done, upto = upto, 5 * upto

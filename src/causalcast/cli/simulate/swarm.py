@@ -72,9 +72,10 @@ def add_to(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=["both", "random", "adversary"],
+        choices=["both", "random", "adversary", "stories"],
         default="both",
-        help="what draws the faults: random scenarios, the adversary, or both in turn (default)",
+        help="what draws the faults: random scenarios, the adversary, both in turn (default), or "
+        "short stories",
     )
     parser.add_argument(
         "--overlay", choices=["tree", "mesh"], default="", help="draw only such graphs"

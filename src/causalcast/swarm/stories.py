@@ -1,0 +1,191 @@
+"""A director that tells short stories: few nodes, few events, each of them carried through.
+
+The schedules that once broke a protocol are short: somebody publishes past a neighbour, one copy
+arrives, somebody falls, is declared gone or comes back, somebody answers. The adversary spends most
+of its steps on single messages, so it seldom gets through such a story. Here a step lets a whole
+publication arrive, empties a link, or lets everybody hear of a fall; and the run is over after a
+few of them. In some stories whoever is down at the end stays down.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from causalcast.core.spec import ProtocolSpec
+from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.scenarios.director import Step
+from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.worlds.directed_world import LOST
+from causalcast.swarm.adversary import Adversary, Tactic, with_steps
+from causalcast.swarm.generate import Draw, promises_without_the_dead, toml_text
+from causalcast.swarm.trial import SAFETY, Trial, promised, try_run
+
+SIZES: Final = (3, 3, 4, 4, 5, 5, 6, 7)
+FEWEST_MOVES, MOST_MOVES = 4, 28
+STAYS_DOWN: Final = 0.25  # of all stories
+THEME: Final = 25  # the weight of what a story is about
+FLOODED: Final = 0.01  # of all stories: in these somebody publishes more than anybody can nest
+FLOODS: Final = (350, 350, 1200)  # publications
+PENDING: Final = "pending at the end"  # how a judge's "not yet" ends
+LATE: Final = ("validity",)  # beside order and integrity: what is owed though others stay away
+
+
+class Storyteller(Adversary):
+    """Has the adversary's eye for who is worth hurting, and larger moves."""
+
+    def play(self) -> None:
+        """Tell one story, then let everything come to rest."""
+        for _ in range(self._rng.randint(FEWEST_MOVES, MOST_MOVES)):
+            for step in self._pick():
+                self.steps.append(step)  # before it happens: it may be the last
+                self.run.director.do(step)
+        self.run.complete()
+
+    def _choose_tactics(self) -> list[tuple[float, Tactic]]:
+        tactics: list[tuple[float, Tactic]] = [
+            (20, self._publish),
+            (10, self._publish_past_somebody),
+            (34, self._bring),
+            (12, self._empty_a_way),
+            (8, self._all_hear_of_losses),
+            (4, self._trust),
+            (4, self._expire),
+        ]
+        if self._spec.tolerates is not None or self._beyond:
+            tactics += [
+                (10, self._crash_after_speaking),
+                (3, self._crash_in_step),
+                (7, self._recover),
+                (3, self._fall_and_return),
+                (2, self._compact),
+                (2, self._cut),
+                (2, self._heal),
+            ]
+        tactics += [(12, self._hear_and_give_up)] if self._gives_up else [(5, self._change_group)]
+        if self._spec.command_plans is not None:
+            tactics += [(6, self._order)]
+        if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
+            tactics += [(5, self._lose), (3, self._double)]
+        # Each story is about something: one of its moves comes more often than the others.
+        theme = self._rng.randrange(len(tactics))
+        weight, move = tactics[theme]
+        tactics[theme] = (max(THEME, 2 * weight), move)
+        if not self._gives_up and self._rng.random() < FLOODED:
+            tactics += [(25, self._flood)]
+        return tactics
+
+    # Larger moves
+
+    def _flood(self) -> list[Step]:
+        """Somebody publishes without end, once, perhaps in answer to what others lack."""
+        self._tactics = [(weight, one) for weight, one in self._tactics if one != self._flood]
+        speaker, group = self._last, self._rng.choice(self._groups)
+        others = [node.me for node in self._world.nodes if node.up and node.me != speaker]
+        if not self._world.nodes[speaker].up or not others:
+            return []
+        cause: list[Step] = []
+        if self._rng.random() < 0.5:
+            first = self._rng.choice(others)
+            cause = [("publish", first, group), ("bring", first, speaker)]
+        many: list[Step] = [("publish", speaker, group)] * self._rng.choice(FLOODS)
+        arrive: list[Step] = [("arrive", speaker, self._rng.choice(others))] * len(many)
+        return [*cause, *many, *(arrive if self._rng.random() < 0.7 else [])]
+
+    def _publish_past_somebody(self) -> list[Step]:
+        """Suspect who is in the way, and publish: the message jumps."""
+        doubts = self._open_jump()
+        if not doubts or self._publications == 0:
+            return doubts
+        self._publications -= 1
+        return [*doubts, ("publish", int(doubts[0][1]), self._rng.choice(self._groups))]
+
+    def _bring(self) -> list[Step]:
+        """Let a publication arrive: most often one that was sent last."""
+        ways = [
+            way
+            for way, queue in self._world.queues.items()
+            if any(item.message >= 0 for item in queue)
+        ]
+        if not ways:
+            return self._empty_a_way()
+        way = self._rng.choice(ways) if self._rng.random() < 0.6 else ways[-1]
+        return [("bring", *way)]
+
+    def _empty_a_way(self) -> list[Step]:
+        ways = list(self._world.queues)
+        if not ways:
+            return []
+        way = self._rng.choice(ways)
+        return [("arrive", *way)] * len(self._world.queues[way])
+
+    def _all_hear_of_losses(self) -> list[Step]:
+        """Links that broke: everybody comes to the end of them."""
+        return [
+            ("arrive", *way)
+            for way, queue in self._world.queues.items()
+            if queue[-1].layer == LOST
+            for _ in queue
+        ]
+
+    def _crash_after_speaking(self) -> list[Step]:
+        """Who spoke last falls, most often with all that it had in flight."""
+        speakers = [way[0] for way in self._world.queues][-2:]
+        victims = [who for who in [self._last, *speakers] if self._may_fall(who)]
+        if not victims:
+            return self._crash()
+        keep = self._rng.choice([0.0, 0.0, 0.0, 0.5, 1.0])
+        return [("crash", self._rng.choice(victims), keep)]
+
+    def _hear_and_give_up(self) -> list[Step]:
+        """A neighbour of somebody that fell hears of it, and is told that it is gone."""
+        down = [node.me for node in self._world.nodes if not node.up and not node.left]
+        if not down:
+            return self._crash_after_speaking()
+        peer = self._rng.choice(down)
+        near = self._topology.distances(self._place(peer), 2)
+        told = [node for node in near if self._world.nodes[node].up]
+        if not told:
+            return []
+        teller = self._rng.choice(told)
+        last_words = self._world.queues.get((peer, teller), ())
+        return [*[("arrive", peer, teller) for _ in last_words], ("gone", teller, peer)]
+
+    def _fall_and_return(self) -> list[Step]:
+        node = self._some_node()
+        if not self._may_fall(node) or self._spec.restart != "resume":
+            return []
+        self._last = node
+        return [("crash", node, self._rng.choice([0.0, 1.0])), ("recover", node)]
+
+
+def try_story(
+    spec: ProtocolSpec,
+    seed: int,
+    options: Mapping[str, Any],
+    overlay: str = "",
+    gives_up: bool = False,
+    check: Sequence[str] = (),
+    level: str = "deliveries",
+) -> Trial:
+    """Tell the story of a seed, and judge it."""
+    rng = random.Random(f"story/{spec.name}/{seed}")
+    draw = Draw(spec, seed, options, overlay, SIZES)
+    recover_all = gives_up or rng.random() >= STAYS_DOWN
+    head: dict[str, Any] = {"protocol": spec.name, "seed": seed, "steps": []}
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("options", dict(options)),
+        ("overlay", {"kind": "edges", "nodes": draw.nodes, "edges": draw.edges}),
+        ("network", {"fifo": draw.links == "fifo" or rng.random() < 0.5}),
+        ("groups", draw.groups()),
+        ("calm", {"recover_all": recover_all}),
+    ]
+    scenario = Scenario(toml_text(head, tables), f"seed {seed}", protocol=spec.name)
+    teller = Storyteller(DirectedRun(scenario, level), rng, False, gives_up, not recover_all)
+    if not check and not recover_all and not promises_without_the_dead(spec):
+        check = [name for name in promised(spec) if name in (*SAFETY, *LATE)]
+    trial = try_run(teller.run, teller.play, check)
+    if not recover_all and trial.run is not None and not trial.run.header.complete:
+        # Whoever stays down is asked for ever: that says nothing about the others.
+        trial.problems = [one for one in trial.problems if not one.detail.endswith(PENDING)]
+    trial.text = with_steps(head, tables, teller.steps)
+    return trial

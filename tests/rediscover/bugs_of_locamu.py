@@ -3,7 +3,6 @@
 from typing import Any
 
 from causalcast.core.outbox import Outbox
-from causalcast.protocols.locamu import substitution
 from causalcast.protocols.locamu.departures import Departures
 from causalcast.protocols.locamu.durable_records import DurableRecords
 from causalcast.protocols.locamu.forwarding import Forwarding
@@ -259,7 +258,7 @@ MUTANTS = [
         mechanism="on links that lose much, eight questions without news made the ninth wait for "
         "long, and records stayed",
         mended="ebb4d3c",
-        patches=[Patch(substitution, "OFTEN_ASKED", 8)],
+        patches=[Rewritten(Substitution, "ask_what_is_finished", "OFTEN_ASKED.value", "8")],
         places=[Place("locamu", by="random")],
     ),
     PastBug(
@@ -270,7 +269,7 @@ MUTANTS = [
             Rewritten(
                 Forwarding,
                 "repeat_to",
-                "after << min(tries, MOST_DOUBLINGS)",
+                "after << min(tries, MOST_DOUBLINGS.value)",
                 "after",
                 also=[("or node in record.held_at", "")],
             )

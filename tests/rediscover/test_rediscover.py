@@ -91,4 +91,4 @@ def test_it_is_found_as_soon_as_the_docs_say(name: str, seeds: int) -> None:
 
 
 def test_the_docs_know_some_that_are_found_at_once() -> None:
-    assert len(cheapest()) >= 10
+    assert len(cheapest()) >= 5

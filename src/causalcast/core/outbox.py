@@ -30,6 +30,7 @@ from causalcast.core.effects import (
 )
 from causalcast.core.ids import ANY_LINK, GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
+from causalcast.core.world_facts import WorldFacts
 
 
 @final
@@ -48,11 +49,9 @@ class Outbox:
     def __init__(self) -> None:
         self.now = 0  # microseconds, the same during the whole step
         self.layer = 0  # which layer is speaking; set by the stack
+        self.world = WorldFacts()  # what may be known of it; set by the world
         self.tells_duplicates = True  # a world that need not know is spared them
-        self.keeps_records = True  # False in a world without a disk: what is persisted is lost
         self.closes_link = False  # set by `close_link`; for worlds that let many inputs be one step
-        self.links_lose_nothing = False  # while they are up, as connections of TCP
-        self.congested: dict[NodeId, None] = {}  # whose link takes nothing more for now
         self.effects: list[Effect] = []  # for the world
         self.records: list[Record] = []  # the step's durable entry
         self.joins: list[GroupId] = []  # … and these groups, of which the node is a member now

@@ -23,7 +23,7 @@ class DirectedRun:
         self.recorder = Recorder(level_for(scenario, level))
         codec = Codec(blueprint.messages())
         self.simulation = DirectedWorld(
-            blueprint, str(scenario.seed), self.recorder, codec, turn_us
+            blueprint, scenario.world, str(scenario.seed), self.recorder, codec, turn_us
         )
         build_nodes(self.simulation, scenario)
         self.simulation.start([])

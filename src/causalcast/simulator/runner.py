@@ -60,7 +60,9 @@ class ScenarioRun:
         blueprint = scenario.blueprint
         self.recorder = Recorder(level_for(scenario, level))
         self.codec = Codec(blueprint.messages())
-        self.simulation = Simulation(blueprint, scenario.network, seed, self.recorder, self.codec)
+        self.simulation = Simulation(
+            blueprint, scenario.network, scenario.world, seed, self.recorder, self.codec
+        )
         build_nodes(self.simulation, scenario)
         self.faults = FaultPlan(self.simulation, random.Random(f"{seed}/faults"))
         groups = [GroupId(group) for group in range(len(blueprint.groups.names))]

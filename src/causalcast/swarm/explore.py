@@ -30,6 +30,7 @@ from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.run_result import run_of
 from causalcast.simulator.scenarios.director import Step, text_of
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.scenarios.world_table import may_come_back, world_of_steps
 from causalcast.simulator.worlds.directed_world import LOST
 from causalcast.swarm.commuting import enough_to_try, node_of
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
@@ -113,10 +114,15 @@ class Explorer:
         self._most_states = most_states
         self._most_seconds = most_seconds
         self._reduced = reduced
-        if reduced and (any(limits._replace(cuts=0)) or not scenario.network.fifo):
+        in_order = scenario.network.fifo and not scenario.world.read_us
+        if reduced and (any(limits._replace(cuts=0)) or not in_order):
             raise ConfigError(
                 f"{scenario.where}: a reduced search knows publications, arrivals on FIFO links "
-                "and cuts; anything else needs the full search"
+                "one by one, and cuts; anything else needs the full search"
+            )
+        if limits.crashes and not may_come_back(scenario.blueprint.protocol, scenario.world):
+            raise ConfigError(
+                f"{scenario.where}: crashes: expected 0 where world.keeps_records is false"
             )
         for verb, limit in SPENDS.items():
             objection = scenario.objection_to_step(verb)
@@ -430,6 +436,7 @@ def _as_directed(scenario: Scenario, steps: list[Step]) -> str:
                 name: list(blueprint.groups.members_of(blueprint.groups.id_of(name)))
                 for name in blueprint.groups.names
             },
-            "calm": {"recover_all": True},
+            "world": world_of_steps(scenario.world),
+            "calm": {"recover_all": may_come_back(blueprint.protocol, scenario.world)},
         }
     )

@@ -186,12 +186,17 @@ class WorldStates:
     def _local_key(self, state: State, step: Step) -> tuple[Any, ...] | None:
         """All that decides the outcome of such a step; none if it may concern other nodes, too."""
         verb = step[0]
+        plan = self.world.shared.plan
+        if plan.read_us > 0 and verb == "arrive":
+            return None  # others may come with it
         if verb == "arrive":
             me, index = int(step[2]), int(step[3]) if len(step) > 3 else 0
             queue = dict(state.queues)[NodeId(int(step[1])), NodeId(me)]
             what: tuple[Any, ...] = (step[1], queue[index])
         elif verb in ("expire", "publish"):
             me, what = int(step[1]), step[2:]
+            if verb == "expire" and plan.tells_congestion():
+                what += tuple(way[1] for way, _ in state.queues if way[0] == me)
         else:
             return None
         links = tuple((peer, link, link in state.live) for peer, link in state.links[me])

@@ -47,11 +47,13 @@ from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox, Record
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
+from causalcast.core.world_facts import NOBODY, WorldFacts
 from causalcast.errors import ConfigError
 from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.wire.codec import Codec
 
 DASHES = "----"
+FACTS = ("links_lose_nothing", "no_records")
 
 
 @final
@@ -84,6 +86,8 @@ class Stage(World):
         self._soon: list[Callable[[], None]] = []
         self._dials = 0
         self._codec = Codec([])
+        self._facts = WorldFacts()
+        self._congested: dict[NodeId, None] = {}  # whoever has a link to them is told at timers
 
     def do(self, command: str) -> list[str]:
         """Carry out one command; what happened comes back, line by line."""
@@ -100,6 +104,7 @@ class Stage(World):
             "suspect": self._suspect,
             "explain": self._explain,
             "packets": self._list_packets,
+            "world": self._tell_world,
         }
         if name not in commands:
             raise ConfigError(f"{command!r}: expected one of {', '.join(commands)}")
@@ -176,7 +181,9 @@ class Stage(World):
         subject = int(words[2]) if len(words) > 2 else 0
         layer, when = self._timers.pop((node, name, subject))
         self._now = max(self._now, when)
+        self._facts.congested = self._congested
         self._step(node, lambda out: self.stacks[node].expire(layer, name, subject, out))
+        self._facts.congested = NOBODY
 
     def _crash(self, words: list[str]) -> None:
         """`crash NODE`: its links break, and everybody hears of it."""
@@ -218,6 +225,16 @@ class Stage(World):
         """`packets`: what is under way."""
         for number, packet in self._packets.items():
             self._say_packet(number, packet, self._codec.decode(packet.data)[1])
+
+    def _tell_world(self, words: list[str]) -> None:
+        """`world [links_lose_nothing] [no_records] [congested=NODE,…]`: what holds from now on."""
+        busy = [word for word in words if word.startswith("congested=")]
+        unknown = [word for word in words if word not in (*FACTS, *busy)]
+        if unknown:
+            raise ConfigError(f"{unknown[0]!r}: expected {', '.join(FACTS)} or congested=NODE")
+        nodes = [node for word in busy for node in word.partition("=")[2].split(",")]
+        self._congested = {self._node(node): None for node in nodes}
+        self._facts = WorldFacts("no_records" not in words, "links_lose_nothing" in words)
 
     # What nodes ask of this world
 
@@ -285,8 +302,11 @@ class Stage(World):
     def _step(self, node: NodeId, action: Callable[[Outbox], None]) -> None:
         out = Outbox()
         out.now = self._now
+        out.world = self._facts
         action(out)
         disk = self._disks.setdefault(node, [])
+        if not self._facts.keeps_records:
+            out.records.clear()
         disk += [(record.layer, self._codec.encode(record.message)) for record in out.records]
         perform(out.effects, node, self)
 

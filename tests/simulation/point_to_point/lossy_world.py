@@ -352,7 +352,7 @@ class LossyWorld:
     def _check_bounds(self, layer: PointToPoint) -> None:
         options = layer.options
         sizes = {"queue": (layer.queued(), options.queue)}
-        sizes["candidates"] = (len(layer.candidates), ptp.MOST_CANDIDATES)
+        sizes["candidates"] = (len(layer.candidates), ptp.MOST_CANDIDATES.value)
         if layer.current is not None:
             held = len(layer.waiting) + len(layer.current.under_way)
             sizes["held"] = (held, options.queue + 1)  # a keep-alive has room of its own

@@ -67,7 +67,7 @@ def test_on_links_that_lose_nothing_a_late_answer_is_waited_for() -> None:
     counts = []
     for lose_nothing in (True, False):
         out = Outbox()
-        out.links_lose_nothing = lose_nothing
+        out.world.links_lose_nothing = lose_nothing
         sending = line_of_three(out)
         for peer in (LEFT, RIGHT):
             sending.on_message(peer, Have({}, [], True, False), out)
@@ -85,7 +85,7 @@ def test_a_congested_link_gets_no_repetitions() -> None:
     sending = line_of_three(out)
     sending.on_message(RIGHT, Have({}, [], True, False), out)
     sending.accept(stamped(1), LEFT, out)
-    out.congested = {RIGHT: None}
+    out.world.congested = {RIGHT: None}
     assert repeated(sending, 300_000, out) == 0
-    out.congested = {}
+    out.world.congested = {}
     assert repeated(sending, 300_000, out) == 1

@@ -32,7 +32,7 @@ def receiver(out: Outbox, spread: str = "direct", hand_over: bool = True) -> Vec
     around = Surroundings(ME, graph, groups)
     setup = Setup(ME, "seed", options, groups, around, no_inner)  # type: ignore[arg-type]
     multicast = VectorClockBroadcast(setup)
-    out.keeps_records = False
+    out.world.keeps_records = False
     for peer in OTHERS:
         multicast.broadcast.sending.on_neighbour_up(peer, out)
         multicast.broadcast.sending.on_message(peer, Have({}, [], True, False), out)

@@ -47,6 +47,31 @@ def test_the_plain_one_is_fine() -> None:
             "",
             "unknown key 'network.latency'; did you mean 'latency_ms'",
         ),
+        ({"world": "records = true"}, "", "unknown key 'world.records'; did you mean 'keeps_rec"),
+        ({"world": "congestion = 1"}, "", "world.congestion = 1: expected a chance from 0 to"),
+        ({"world": "congestion = true"}, "", "world.congestion = True: expected a chance from"),
+        ({"world": 'congestion = "bandwidth"'}, "", "expected a chance where bandwidth is unlim"),
+        ({"world": "read_every_ms = -1"}, "", "world.read_every_ms = -1: expected"),
+        (
+            {"network": "loss = 0.1", "world": "links_lose_nothing = true"},
+            "",
+            "world.links_lose_nothing = True: expected false, or a network with fifo = true and",
+        ),
+        (
+            {"world": "links_lose_nothing = true"},
+            '[[fault]]\nat_ms = 1\nkind = "cut"\nlink = [0, 1]\nloud = false',
+            "fault.loud = false: expected true, links lose nothing",
+        ),
+        (
+            {"disk": "sync_ms = 1", "world": "keeps_records = false"},
+            "",
+            "world.keeps_records = False: expected true, or disk.sync_ms = 0",
+        ),
+        (
+            {"world": "keeps_records = false"},
+            "[calm]\nrecover_all = true",
+            "world.keeps_records = false: expected true beside calm.recover_all, for vector_clock",
+        ),
         ({"network": "loss = 1.5"}, "", "network.loss = 1.5: expected a probability"),
         (
             {"network": 'latency_ms = "fast"'},

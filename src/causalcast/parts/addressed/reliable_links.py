@@ -329,9 +329,9 @@ class ReliableLinks:
             out.send(peer, Got(direction.taken, False))
         if not direction.heard:
             # Where messages can overtake one another, a count may be an old one.
-            if out.links_lose_nothing and got.count < acknowledged:
+            if out.world.links_lose_nothing and got.count < acknowledged:
                 out.note("reliable_links.forgot", peer)
-            if out.links_lose_nothing and got.count > direction.sent:
+            if out.world.links_lose_nothing and got.count > direction.sent:
                 out.note("reliable_links.took_more", peer)
             direction.heard = True
             direction.under_way = direction.acknowledged

@@ -275,7 +275,7 @@ class ReliableSending(CopyOwner):
             out.duplicate(identity)
             self._forget(origin_of(identity))
         else:
-            if out.keeps_records:
+            if out.world.keeps_records:
                 out.persist(Accepted(message))
             if not self.direct or sender == self.me:
                 self._keep(identity, message)
@@ -304,7 +304,7 @@ class ReliableSending(CopyOwner):
         is that of all `messages`, which are made only if somebody needs them."""
         neighbour = self.neighbours.get(sender)
         origin = origin_of(first)
-        if neighbour is None or not self.direct or out.keeps_records or origin == self.me:
+        if neighbour is None or not self.direct or out.world.keeps_records or origin == self.me:
             return False
         if not self.seen.is_next(first) or not neighbour.has.is_next(first):
             return False
@@ -333,7 +333,7 @@ class ReliableSending(CopyOwner):
         if not isinstance(message, Have) or neighbour is None:
             out.note("reliable_sending.stray", sender)
             return
-        if out.links_lose_nothing:
+        if out.world.links_lose_nothing:
             self._learn_how_long(neighbour, message, out)
         else:
             self._learn(neighbour, message)
@@ -341,7 +341,7 @@ class ReliableSending(CopyOwner):
             self.safe.got_everywhere(ANY_GROUP, self._everywhere(), out)
         if message.all_of_it:
             # Where messages can overtake one another, counts may be old ones.
-            if out.links_lose_nothing and not neighbour.heard and sender in self._founders:
+            if out.world.links_lose_nothing and not neighbour.heard and sender in self._founders:
                 self._look_for_losses(sender, message, out)
             neighbour.heard = True
         if message.answer:
@@ -539,9 +539,9 @@ class ReliableSending(CopyOwner):
         if not neighbour.heard:
             self._tell_all(peer, neighbour, out)
         # A link that takes nothing more has not lost what it was given.
-        under_way = [] if peer in out.congested else list(neighbour.under_way.items())
+        under_way = [] if peer in out.world.congested else list(neighbour.under_way.items())
         patience = self.repeat_after
-        if out.links_lose_nothing:
+        if out.world.links_lose_nothing:
             # Who answers late is busy, and repetitions would only make that worse.
             patience = LATE.value * max(patience, neighbour.answers_within)
             if under_way and under_way[0][1] + patience <= out.now:

@@ -169,6 +169,7 @@ class HostedZone:
         self._inside.now = out.now
         self._inside.layer = out.layer
         self._inside.tells_duplicates = out.tells_duplicates
+        self._inside.world = out.world
         return self._inside
 
     def _translate(self, arrived: list[Publication], out: Outbox) -> list[Unit]:

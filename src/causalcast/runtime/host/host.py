@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from causalcast.core.command import Command
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.outbox import Outbox, Record
+from causalcast.core.world_facts import NOBODY
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.earlier_life import EarlierLife
@@ -326,8 +327,9 @@ class Host:
         self.parts.acknowledgements.durable_up_to(sequence)
 
     def _expire(self, layer: int, name: str, subject: int) -> None:
-        self.out.congested = self.links.busy_peers()  # it is timers that repeat messages
+        self.out.world.congested = self.links.busy_peers()  # it is timers that repeat messages
         self.parts.steps.take(lambda: self.parts.stack.expire(layer, name, subject, self.out))
+        self.out.world.congested = NOBODY
 
     def _load_body(self, place: Place, index: int) -> bytes:
         """The body of a delivery, from the journal."""

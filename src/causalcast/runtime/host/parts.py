@@ -4,6 +4,7 @@ import asyncio
 
 from causalcast.core.outbox import Outbox
 from causalcast.core.stack import Stack
+from causalcast.core.world_facts import WorldFacts
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.arrivals import Arrivals
@@ -68,8 +69,7 @@ class Parts:
         me, blueprint, protocol = config.node, config.blueprint, config.blueprint.protocol
         self.links = links
         self.stack = stack = _stack(config, machine, earlier)
-        out.keeps_records = journal is not None
-        out.links_lose_nothing = True
+        out.world = WorldFacts(keeps_records=journal is not None, links_lose_nothing=True)
         state = StepState(journal is not None)
         may_cut = protocol.restart == "resume" or config.is_changing()
         self.silent = SilentNeighbours(loop, links, observed, running, may_cut)

@@ -18,6 +18,7 @@ from causalcast.simulator.scenarios.faults import KINDS, LINK_FAULTS, NODE_FAULT
 from causalcast.simulator.scenarios.graph_table import read_topology
 from causalcast.simulator.scenarios.network_table import read_network
 from causalcast.simulator.scenarios.workload import Stream
+from causalcast.simulator.scenarios.world_table import NEEDS_RECORDS, may_come_back, read_world
 from causalcast.toml_table import Table
 
 MS = 1000  # microseconds
@@ -61,11 +62,12 @@ class Scenario:
         self.join_every_us = self.settle_us = 0
         self.blueprint = self._blueprint(table, options, settings or {})
         self.network = read_network(table, where, self.seed, self.detection_us)
+        self.world = read_world(table, self.network, self.directed)
         self.streams = [
             stream for entry in table.tables("publish") for stream in self._streams(entry)
         ]
         self.faults = [self._fault(entry) for entry in table.tables("fault")]
-        self.random_faults = self._random_faults(table.table("random_faults"))
+        self.random_faults = _random_faults(table.table("random_faults"))
         self.steps = [self._step(table, text) for text in table.items("steps")]
         if self.directed and (self.streams or self.faults or self.random_faults.crashes):
             raise ConfigError(
@@ -210,6 +212,8 @@ class Scenario:
     def objection_to_step(self, verb: str) -> str:
         """Why links of the kind that the protocol needs do not do this; empty if they may."""
         links = self.blueprint.links_needed()
+        if verb in ("lose", "double") and self.world.links_lose_nothing:
+            return "in this world links lose nothing"
         if (verb == "lose" and links != "any") or (verb == "double" and links == "fifo"):
             kind = "FIFO" if verb == "double" else "reliable"
             return f"{self.blueprint.protocol.name} needs {kind} links"
@@ -261,14 +265,14 @@ class Scenario:
 
     def loudness(self, asked: bool | None) -> bool:
         """Whether both ends hear of a cut: reliable links lose nothing without a word."""
-        reliable = self.blueprint.links_needed() != "any"
+        needed = self.blueprint.links_needed() != "any"
+        reliable = needed or self.world.links_lose_nothing
         if asked is None:
             return reliable
         if reliable and not asked:
             name = self.blueprint.protocol.name
-            raise ConfigError(
-                f"{self.where}: fault.loud = false: expected true, {name} needs reliable links"
-            )
+            why = f"{name} needs reliable links" if needed else "links lose nothing"
+            raise ConfigError(f"{self.where}: fault.loud = false: expected true, {why}")
         return asked
 
     def _crash_details(self, table: Table, fault: Fault) -> None:
@@ -292,27 +296,25 @@ class Scenario:
             raise table.wrong("sides", sides, "two or more lists of nodes")
         return [[self._node(table, "sides", node, self.nodes()) for node in s] for s in sides]
 
-    def _random_faults(self, table: Table) -> RandomFaults:
-        crashes = table.integer("crashes", 0, least=0)
-        downtime = table.anything("downtime_ms", [20, 200])
-        numbers = isinstance(downtime, list) and [
-            part for part in downtime if isinstance(part, (int, float)) and part >= 0
-        ]
-        if not numbers or len(numbers) != 2 or numbers != downtime or numbers[0] > numbers[1]:
-            raise table.wrong("downtime_ms", downtime, "a pair such as [20, 200]")
-        within_budget = table.flag("within_budget", True)
-        table.finish()
-        return RandomFaults(
-            crashes, (round(numbers[0] * MS), round(numbers[1] * MS)), within_budget
-        )
-
     # Does it fit?
+
+    def _needs_records(self) -> str:
+        """Why nodes must keep what they persist; empty if they need not."""
+        if may_come_back(self.blueprint.protocol, self.world):
+            return ""
+        back = [fault.kind for fault in self.faults if fault.kind in NEEDS_RECORDS]
+        back += ["random_faults"] if self.random_faults.crashes else []
+        back += ["calm.recover_all"] if self.recover_all else []
+        name = self.blueprint.protocol.name
+        why = f"for {name} comes back with what it has kept"
+        return f"expected true beside {back[0]}, {why}" if back else ""
 
     def _check_fit(self) -> None:
         """A protocol that needs more than this scenario offers is refused, with the reason."""
-        reason = self.blueprint.misfit()
-        if reason:
+        if reason := self.blueprint.misfit():
             raise ConfigError(f"{self.where}: overlay: {reason}")
+        if reason := self._needs_records():
+            raise ConfigError(f"{self.where}: world.keeps_records = false: {reason}")
         links = self.blueprint.links_needed()
         name = self.blueprint.protocol.name
         if links != "any" and self.network.loss > 0:
@@ -330,6 +332,19 @@ class Scenario:
             raise ConfigError(f"{self.where}: network.fifo = false: {overlay} needs FIFO links")
         if links == "fifo" and not self.network.fifo:
             raise ConfigError(f"{self.where}: network.fifo = false: {name} needs FIFO links")
+
+
+def _random_faults(table: Table) -> RandomFaults:
+    crashes = table.integer("crashes", 0, least=0)
+    downtime = table.anything("downtime_ms", [20, 200])
+    numbers = isinstance(downtime, list) and [
+        part for part in downtime if isinstance(part, (int, float)) and part >= 0
+    ]
+    if not numbers or len(numbers) != 2 or numbers != downtime or numbers[0] > numbers[1]:
+        raise table.wrong("downtime_ms", downtime, "a pair such as [20, 200]")
+    within_budget = table.flag("within_budget", True)
+    table.finish()
+    return RandomFaults(crashes, (round(numbers[0] * MS), round(numbers[1] * MS)), within_budget)
 
 
 def _subtrees(topology: Topology) -> dict[str, list[NodeId]]:

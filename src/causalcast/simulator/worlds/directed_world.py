@@ -20,11 +20,16 @@ from causalcast.core.effects import (
     StartTimer,
 )
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId, link_id
+from causalcast.core.message import Message
+from causalcast.core.world_facts import NOBODY
+from causalcast.simulator.worlds.reading import hand_over
 from causalcast.simulator.worlds.sim_node import Expiry, SimNode
 from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.simulator.worlds.traffic import RECEIVE, SEND
+from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
+from causalcast.wire.runs import in_runs
 
 TimerKey = tuple[int, str, int]  # layer, name, subject
 Way = tuple[NodeId, NodeId]  # from, to
@@ -49,9 +54,15 @@ class DirectedWorld(SimulatedWorld):
     """Nodes whose messages and timers wait for a director."""
 
     def __init__(
-        self, blueprint: Blueprint, seed: str, recorder: Recorder, codec: Codec, turn_us: int
+        self,
+        blueprint: Blueprint,
+        plan: WorldPlan,
+        seed: str,
+        recorder: Recorder,
+        codec: Codec,
+        turn_us: int,
     ) -> None:
-        super().__init__(blueprint, seed, recorder, codec, 0)
+        super().__init__(blueprint, plan, seed, recorder, codec, 0)
         self.steps.notes_touched = True
         self.queues: dict[Way, list[Item]] = {}  # none is empty
         self.links: list[dict[NodeId, LinkId]] = []  # of each node, as it believes
@@ -98,13 +109,43 @@ class DirectedWorld(SimulatedWorld):
             node.stack.lose_link(sender, item.link, item.data.decode(), self.out)
             self.steps.finish(node, None)
         else:
-            self.shared.count_message()
-            layer, message = self.codec.decode(item.data)
-            if self._traces_messages:
-                about = self.codec.describe(message, len(item.data))
-                self.shared.record_frame(RECEIVE, me, sender, about)
-            node.stack.receive(layer, sender, message, self.out)
+            layer, first = self._look_at(way, item)
+            run: list[Message] = [first]
+            if self.shared.plan.read_us > 0:
+                node.stack.heard(sender, self.out)
+                run += self._continued(way, index, first)
+                if len(run) > 1:
+                    self.shared.count("run")
+            hand_over(node.stack, layer, sender, run, self.out)
             self.steps.finish(node, None)
+
+    def _continued(self, way: Way, index: int, first: Message) -> list[Message]:
+        """What waits behind it and continues it comes with it."""
+        run = [first]
+        while index < len(self.queues.get(way, [])):
+            item = self.queues[way][index]
+            if item.layer == LOST or item.link != self.links[way[1]].get(way[0]):
+                break
+            behind = self.codec.decode(item.data)[1]
+            if len(in_runs([*run, behind])) > 1:
+                break
+            run.append(self._look_at(way, self._take(way, index))[1])
+        return run[1:]
+
+    def _look_at(self, way: Way, item: Item) -> tuple[int, Message]:
+        """The layer that it is for, and the message as it came."""
+        self.shared.count_message()
+        layer, message = self.codec.decode(item.data)
+        if self._traces_messages:
+            about = self.codec.describe(message, len(item.data))
+            self.shared.record_frame(RECEIVE, way[1], way[0], about)
+        return layer, message
+
+    def busy_peers(self, me: NodeId) -> dict[NodeId, None]:
+        """To whom something waits, where this world tells of it."""
+        if not self.shared.plan.tells_congestion():
+            return NOBODY
+        return {way[1]: None for way in self.queues if way[0] == me}
 
     def lose(self, way: Way, index: int) -> None:
         """The network loses one message."""
@@ -122,7 +163,11 @@ class DirectedWorld(SimulatedWorld):
         node = self.nodes[me]
         self.out.now = max(self.out.now, node.timers[key].at)
         del node.timers[key]
+        self.out.world.congested = self.busy_peers(me)
+        if self.out.world.congested:
+            self.shared.count("congested")
         node.stack.expire(*key, self.out)
+        self.out.world.congested = NOBODY
         self.steps.finish(node, None)
 
     def suspect(self, who: NodeId, whom: NodeId) -> None:

@@ -201,7 +201,11 @@ class Links:
         channel = node.channels.get(peer)
         if node.paused is not None:
             node.paused.append(Call(lambda: self._lose(node, peer, link, reason)))
-        elif node.up and channel is not None and channel.link == link:
+            return
+        if node.up and channel is not None and channel.back.unread:
+            self._traffic.read(channel.back)  # it came before the link was gone
+            channel = node.channels.get(peer)
+        if node.up and channel is not None and channel.link == link:
             node.drop_channel(peer)
             node.stack.lose_link(peer, link, reason, self._out)
             self._steps.finish(node, None)

@@ -101,12 +101,14 @@ class Lives:
     def recover(self, me: NodeId) -> NodeId:
         """The node comes back; the id under which it does is returned."""
         node = self._nodes[me]
-        if node.up or node.left or not node.came:
+        reborn = self._blueprint.protocol.restart == "reborn"
+        has_its_past = reborn or self._shared.plan.keeps_records
+        if node.up or node.left or not node.came or not has_its_past:
             self._shared.count("fault_skipped")
             return me
         node.gone = False  # it does come back, whatever was said
         self._shared.count("recover")
-        if self._blueprint.protocol.restart == "reborn":
+        if reborn:
             now_called = self._be_reborn(node)
             self._world.came_back(me)
             return now_called

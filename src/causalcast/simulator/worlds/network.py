@@ -115,6 +115,14 @@ class Bandwidth:
             return max([now, *(channel.free_at for channel in channels)])
         return max(now, self._card_of(node).free_at)
 
+    def is_busy(self, channel: Channel, now: int) -> bool:
+        """Whether something that was sent through the channel has not left yet."""
+        if not self._per_node:
+            return False
+        if self.per_link:
+            return channel.free_at > now
+        return self._card_of(channel.source).free_at > now
+
     def _card_of(self, node: NodeId) -> Card:
         card = self._cards.get(node)
         if card is None:

@@ -4,7 +4,9 @@ from typing import Final, final
 
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
+from causalcast.core.world_facts import WorldFacts
 from causalcast.simulator.worlds.sim_node import SimNode
+from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder, code_of
 from causalcast.wire.codec import Codec, Description
 
@@ -19,15 +21,21 @@ class SharedState:
     The time is `out.now`: automata read it there, and there must be one time only.
     """
 
-    def __init__(self, recorder: Recorder, codec: Codec) -> None:
+    def __init__(self, recorder: Recorder, codec: Codec, plan: WorldPlan) -> None:
         self.nodes: list[SimNode] = []
         self.out = Outbox()
         self.out.tells_duplicates = recorder.wants[DUPLICATE]
+        self.out.world = WorldFacts(plan.keeps_records, plan.links_lose_nothing)
+        self.plan = plan
         self.recorder = recorder
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.messages_handled = 0
         self.most_messages = 0  # so many may be handled; 0: no limit
+        if plan.links_lose_nothing:
+            self.count("world.links_lose_nothing")
+        if not plan.keeps_records:
+            self.count("world.no_records")
 
     def count(self, kind: str) -> None:
         """One more of that kind happened."""

@@ -43,6 +43,7 @@ class Channel:
         "smooth",
         "source",
         "target",
+        "unread",
     )
 
     def __init__(self, source: NodeId, receiver: "SimNode", link: LinkId) -> None:
@@ -61,6 +62,11 @@ class Channel:
         self.last_arrival = 0  # first in, first out
         self.free_at = 0  # when its share of the bandwidth is free again
         self.early: list[Event] = []  # what came before the receiver knew the link
+        self.unread: list[Event] = []  # what came since the receiver last read from it
+
+    def is_over(self) -> bool:
+        """Whether nothing that comes on it counts any more."""
+        return not self.current or not self.receiver.up
 
     def refresh(self) -> None:
         """Find out anew whether messages may take the short way."""

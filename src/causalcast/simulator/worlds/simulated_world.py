@@ -15,6 +15,7 @@ from causalcast.simulator.worlds.lives import Lives
 from causalcast.simulator.worlds.shared_state import DUPLICATE, SharedState
 from causalcast.simulator.worlds.sim_node import SimNode
 from causalcast.simulator.worlds.steps import NOTE, PlanningWorld, Steps
+from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import NONE, Recorder, code_of
 from causalcast.wire.codec import Codec
 
@@ -34,10 +35,16 @@ class SimulatedWorld(PlanningWorld):
     """
 
     def __init__(
-        self, blueprint: Blueprint, seed: str, recorder: Recorder, codec: Codec, sync_us: int
+        self,
+        blueprint: Blueprint,
+        plan: WorldPlan,
+        seed: str,
+        recorder: Recorder,
+        codec: Codec,
+        sync_us: int,
     ) -> None:
         self.blueprint = blueprint
-        self.shared = SharedState(recorder, codec)
+        self.shared = SharedState(recorder, codec, plan)
         self.nodes = self.shared.nodes
         self.out = self.shared.out
         self.codec = codec

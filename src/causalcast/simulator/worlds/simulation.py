@@ -10,6 +10,8 @@ from causalcast.core.blueprint import Blueprint
 from causalcast.core.effects import CancelTimer, CloseLink, OpenLink, Send, StartTimer
 from causalcast.core.ids import ANY_LINK, NodeId
 from causalcast.core.stack import MULTICAST
+from causalcast.core.world_facts import NOBODY
+from causalcast.simulator.worlds.congestion import Congestion
 from causalcast.simulator.worlds.doubts import Doubts
 from causalcast.simulator.worlds.link_faults import LinkFaults
 from causalcast.simulator.worlds.links import Links
@@ -20,6 +22,7 @@ from causalcast.simulator.worlds.sim_node import Expiry, SimNode
 from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.simulator.worlds.steps import NOTE, Call
 from causalcast.simulator.worlds.traffic import Arrival, EncodedArrival, Passage, Traffic
+from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder
 from causalcast.wire.codec import Codec
 
@@ -32,11 +35,12 @@ class Simulation(SimulatedWorld):
         self,
         blueprint: Blueprint,
         network: NetworkPlan,
+        plan: WorldPlan,
         seed: str,
         recorder: Recorder,
         codec: Codec,
     ) -> None:
-        super().__init__(blueprint, seed, recorder, codec, network.sync_us)
+        super().__init__(blueprint, plan, seed, recorder, codec, network.sync_us)
         self.network = network
         self.schedule = Schedule(network.tick_us)
         self.traffic = Traffic(self.shared, self.steps, self.schedule, network, seed)
@@ -47,6 +51,7 @@ class Simulation(SimulatedWorld):
         self.started_us = 0  # when the overlay was there, and what a scenario plans began
         self._latency = network.latency
         self._is_careful = self.traffic.is_careful
+        self._congestion = Congestion(self.shared, network.bandwidth, seed)
 
     # Building
 
@@ -159,7 +164,9 @@ class Simulation(SimulatedWorld):
             node.paused.append(expiry)
             return
         del node.timers[expiry.layer, expiry.name, expiry.subject]
+        self.out.world.congested = self._congestion.around(node)
         node.stack.expire(expiry.layer, expiry.name, expiry.subject, self.out)
+        self.out.world.congested = NOBODY
         self.steps.finish(node, None)
 
     # What its parts ask for
@@ -215,6 +222,7 @@ class Simulation(SimulatedWorld):
         """End every fault that lasts or is still to come: nothing bad happens from now on."""
         self.link_faults.end_all()
         self.doubts.end_all()
+        self._congestion.end()
         for node in self.nodes:
             node.crash_after = None
             self.resume(node.me)

@@ -189,7 +189,8 @@ class Steps:
             self._shared.recorder.add(node.me, self._out.now, LEAVE, group=entry.left)
 
     def _make_durable(self, node: SimNode, entry: Entry) -> None:
-        node.disk.records.extend(entry.records)
+        if self._out.world.keeps_records:
+            node.disk.records.extend(entry.records)
         publication = entry.publication
         if publication is not None:
             node.disk.published += 1

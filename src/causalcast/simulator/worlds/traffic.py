@@ -10,10 +10,11 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.core.stack import MULTICAST
 from causalcast.simulator.worlds.network import NetworkPlan
+from causalcast.simulator.worlds.reading import hand_over, in_layered_runs
 from causalcast.simulator.worlds.schedule import Event, Schedule
 from causalcast.simulator.worlds.shared_state import SharedState
 from causalcast.simulator.worlds.sim_node import Channel, SimNode
-from causalcast.simulator.worlds.steps import Steps
+from causalcast.simulator.worlds.steps import Call, Steps
 from causalcast.trace.recorder import code_of
 from causalcast.wire.codec import Codec, Description
 from causalcast.wire.framing import LENGTH_BYTES
@@ -112,10 +113,12 @@ class Traffic:
         self.is_careful = self._chancy or self._needs_bytes
         self._fifo = network.fifo
         self._tick_us = network.tick_us
+        self._read_us = shared.plan.read_us
 
     def looks_at_messages(self) -> bool:
-        """Whether a message is decoded or recorded on its arrival."""
-        return self._traces_messages or not self._network.shared_objects
+        """Whether a message is decoded or recorded on its arrival, or read later."""
+        looks = self._traces_messages or not self._network.shared_objects
+        return looks or self._read_us > 0
 
     def arrive(self, arrival: Passage) -> None:
         """A message reaches the end of its channel: handle it, keep it, or drop it."""
@@ -138,6 +141,45 @@ class Traffic:
             if not channel.known:
                 channel.early.append(arrival)
                 return
+        if self._read_us > 0:
+            channel.unread.append(arrival)
+            if len(channel.unread) == 1:
+                read = Call(lambda: self.read(channel))
+                self._schedule.plan(self._out.now + self._read_us, read)
+            return
+        layer, message = self._look_at(arrival)
+        node.stack.receive(layer, channel.source, message, self._out)
+        self._steps.finish(node, None)
+
+    def read(self, channel: Channel) -> None:
+        """Whoever is at the end of a channel reads what came since it did so last, in one step."""
+        node = channel.receiver
+        if not channel.unread or channel.is_over():
+            return
+        if node.paused is not None:
+            node.paused.append(Call(lambda: self.read(channel)))
+            return
+        unread, channel.unread = channel.unread, []
+        stack, out = node.stack, self._out
+        stack.heard(channel.source, out)
+        out.closes_link = False
+        arrived: list[tuple[int, Message]] = []
+        for arrival in unread:
+            assert isinstance(arrival, Passage)
+            arrived.append(self._look_at(arrival))
+        for layer, run in in_layered_runs(arrived):
+            if len(run) > 1:
+                self._shared.count("run")
+            hand_over(stack, layer, channel.source, run, out)
+            if out.closes_link:
+                out.closes_link = False
+                self._steps.finish(node, None)
+                if channel.is_over():
+                    return
+        self._steps.finish(node, None)
+
+    def _look_at(self, arrival: Passage) -> tuple[int, Message]:
+        """The layer that it is for, and the message as it came."""
         self._shared.count_message()
         message = arrival.message
         layer = MULTICAST
@@ -146,9 +188,9 @@ class Traffic:
             if arrival.data is not None:
                 message = self._shared.codec.decode(arrival.data)[1]
         if self._traces_messages:
-            self._record_message(RECEIVE, node.me, channel.source, arrival.message)
-        node.stack.receive(layer, channel.source, message, self._out)
-        self._steps.finish(node, None)
+            channel = arrival.channel
+            self._record_message(RECEIVE, channel.target, channel.source, arrival.message)
+        return layer, message
 
     def send_carefully(self, sender: SimNode, effect: Send, channel: Channel) -> None:
         """Send through a channel with everything that can be configured."""

@@ -81,3 +81,26 @@ def test_subscriptions_that_are_none_are_refused(
     arguments = [str(SPANS), "--out", str(tmp_path / "run"), "--subscriptions", str(known)]
     assert main(["trace", "import", *arguments]) == 2
     assert str(known) in capsys.readouterr().err
+
+
+def test_spans_that_are_their_own_ancestors_make_a_faulty_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consumers = [
+        {"traceId": "7" * 32, "spanId": f"{n:016x}", "parentSpanId": f"{3 - n:016x}", "kind": 5,
+         "startTimeUnixNano": "5", "endTimeUnixNano": "9"}
+        for n in (1, 2)
+    ]  # fmt: skip
+    sent = {"traceId": "8" * 32, "spanId": "3" * 16, "kind": 4, "startTimeUnixNano": "1"}
+    attribute = {"key": "service.instance.id", "value": {"stringValue": "ada"}}
+    told = {"resource": {"attributes": [attribute]},
+            "scopeSpans": [{"spans": [*consumers, sent]}]}  # fmt: skip
+    (tmp_path / "spans.jsonl").write_text(json.dumps({"resourceSpans": [told]}) + "\n")
+    found = said(capsys, tmp_path / "spans.jsonl", "--out", tmp_path / "run")
+    assert any(f"(one is in trace {'7' * 32})" in line for line in found["spans"])
+    assert main(["verify", str(tmp_path / "run"), "--local"]) == 1
+    out = capsys.readouterr().out
+    assert "the log cannot be true: 2 spans are their own ancestors" in out
+    assert "verdict: faulty log" in out
+    assert main(["verify", str(tmp_path / "run"), "--local", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["log_fault"]["circular_spans"] == 2

@@ -10,6 +10,7 @@ import pytest
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.foreign.span_import import import_spans
+from causalcast.pipeline.verify import verify
 from causalcast.trace.foreign_log import import_records
 from causalcast.trace.log_files import LogFiles, files_at
 from causalcast.trace.run_folder import read_run
@@ -72,7 +73,8 @@ def same_run(spark: Any, spans: Path, out: Path, rules: SpanRules) -> None:
     found = import_spans(spark, paths, form_of(paths[0]), out, rules, None, False)
     files = LogFiles(paths)
     records, counts = span_records(spans_of(files, form_of(paths[0]), rules.wanted), rules)
-    expected = import_records(records, files.title, whole=False)
+    circular = counts.circular
+    expected = import_records(records, files.title, whole=False, circular_spans=circular)
     assert found["spans"] == counts.told()
     there = read_run(out)
     assert there.header == expected.header
@@ -101,6 +103,36 @@ def rows_of(run: Any, name: str) -> list[dict[str, Any]]:
 def test_it_is_the_same_run(spark: Any, tmp_path: Path, seed: int, rules: SpanRules) -> None:
     write(random_spans(Random(seed), 120), tmp_path / "spans")
     same_run(spark, tmp_path / "spans", tmp_path / "run", rules)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spans_that_are_their_own_ancestors_make_a_faulty_log(spark: Any, tmp_path: Path) -> None:
+    spans = random_spans(Random(2), 60)
+    for number, parent in ((10, 11), (11, 12), (12, 10), (20, 20)):
+        spans[number].update(traceId=f"{number // 10:032x}", links=[], kind=5,
+                             parentSpanId=spans[parent]["spanId"])  # fmt: skip
+    write(spans, tmp_path / "spans")
+    same_run(spark, tmp_path / "spans", tmp_path / "run", SpanRules())
+    verdict = verify(tmp_path / "run")
+    assert verdict.verdict == "faulty_log"
+    assert verdict.fault is not None and verdict.fault.circular_spans == 4
+    assert "4 spans are their own ancestors" in verdict.fault.sentence(verdict.names)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_ids_that_are_none_are_refused_as_in_one_process(spark: Any, tmp_path: Path) -> None:
+    spans = random_spans(Random(4), 30)
+    spans[7]["spanId"] = "not hexadecimal!"
+    write(spans, tmp_path / "spans")
+    paths, rules = files_at(tmp_path / "spans"), SpanRules()
+    with pytest.raises(TraceError) as told:
+        import_spans(spark, paths, "otlp", tmp_path / "run", rules, None, None)
+    with pytest.raises(TraceError) as expected:
+        span_records(spans_of(LogFiles(paths), "otlp", rules.wanted), rules)
+    said = "not OTLP ('not hexadecimal!' is no hexadecimal id)"
+    assert str(told.value).endswith(said) and str(expected.value).endswith(said)
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ __all__ = ["ONLY_GROUP", "Record", "import_log", "import_records", "records_of"]
 ORIGIN_SHIFT = 32
 UNKNOWN_FROM = 1 << 31  # numbers of messages that nobody published
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
+CIRCULAR_SPANS = "circular_spans"  # an option of a header: how many, if there are any
 PUBLISHED_AGAIN = "published again"  # the note of a retry
 NAMES_TOLD = 3
 
@@ -96,10 +97,12 @@ def import_records(
     title: str,
     redelivery: str | None = None,
     whole: bool | None = None,
+    circular_spans: int = 0,
 ) -> Run:
     """The run that some records describe, or an error that names the first wrong one.
 
-    What is not said (`redelivery`, `whole`) is taken from header lines, or found out.
+    What is not said (`redelivery`, `whole`) is taken from header lines, or found out. If the
+    records were made of spans, `circular_spans` of these are their own ancestors.
     """
     events: list[Line] = []
     headers: list[HeaderLine] = []
@@ -116,7 +119,10 @@ def import_records(
         redelivery = next((h.redelivery for h in headers if h.redelivery is not None), None)
     if not events:
         raise TraceError(f"{title}: no events")
-    return _Import(title, events, whole).run(redelivery)
+    run = _Import(title, events, whole).run(redelivery)
+    if circular_spans:
+        run.header.options[CIRCULAR_SPANS] = circular_spans
+    return run
 
 
 class _Import:

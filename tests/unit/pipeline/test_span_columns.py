@@ -15,7 +15,7 @@ from causalcast.pipeline.foreign.span_columns import ROLE_BITS, ROLES, Operation
 from causalcast.pipeline.foreign.span_logs import LOGGED, put_in_order
 from causalcast.pipeline.foreign.span_slices import Slices
 from causalcast.pipeline.foreign.span_traces import moments_in
-from causalcast.trace.spans.moments import Moment, moments_of
+from causalcast.trace.spans.moments import Moment, moments_of, spans_in_circles
 from causalcast.trace.spans.operations import PUBLISH, Operation
 from causalcast.trace.spans.rules import SpanRules
 from causalcast.trace.spans.span_log import ties_of
@@ -29,7 +29,7 @@ def random_operations(random: Random) -> list[Operation]:
     keys = [trace + f"{n:016x}" for trace in traces for n in range(1, random.randrange(2, 9))]
     found = []
     for key in random.choices(keys, k=random.randrange(1, 2 * len(keys))):
-        same_trace = [other for other in keys if other[:32] == key[:32] and other < key]
+        same_trace = [other for other in keys if other[:32] == key[:32]]  # in circles, too
         start = random.randrange(20)
         found.append(Operation(
             key[:32], key, random.choice([*same_trace, "", key[:32] + "f" * 16]),
@@ -42,12 +42,16 @@ def random_operations(random: Random) -> list[Operation]:
     return found
 
 
-def one_by_one(operations: list[Operation], rules: SpanRules) -> list[tuple[Any, ...]]:
+def by_trace(operations: list[Operation]) -> list[list[Operation]]:
     traces: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         traces[operation.trace].append(operation)
+    return list(traces.values())
+
+
+def one_by_one(operations: list[Operation], rules: SpanRules) -> list[tuple[Any, ...]]:
     found = []
-    for trace in traces.values():
+    for trace in by_trace(operations):
         for moment in moments_of(trace, rules):
             moment.causes = tuple(cause for cause in moment.causes if cause)
             found.append(astuple(moment))
@@ -59,6 +63,7 @@ def in_columns(operations: list[Operation], rules: SpanRules) -> list[tuple[Any,
     read.read(operations, "a file")
     found = moments_in(pa.table(read.batch()), rules)
     assert found.spans == len(operations)
+    assert len(found.circular) == sum(map(spans_in_circles, by_trace(operations)))
     named = bytes.decode if rules.message == "id" else bytes.hex
     rows = pa.table(found.publications).to_pylist() + pa.table(found.deliveries).to_pylist()
     moments = []
@@ -103,7 +108,8 @@ def test_spans_in_circles_end() -> None:
     alone = [circle[1], Operation("0" * 31 + "1", "ab" * 24, "cd" * 24, "", 1, 2, False, []),
              circle[2]]  # fmt: skip
     assert len(in_columns(circle, SpanRules())) == 2
-    assert in_columns(alone, SpanRules()) == one_by_one(alone, SpanRules())
+    for spans in (circle, alone):
+        assert in_columns(spans, SpanRules()) == one_by_one(spans, SpanRules())
 
 
 def test_what_is_no_id_is_said() -> None:

@@ -136,13 +136,13 @@ def _tell(options: argparse.Namespace, found: dict[str, Any]) -> None:
 
 def _import_here(options: argparse.Namespace, files: LogFiles, form: str) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    whole = options.whole
+    whole, circular = options.whole, 0
     if form == JSON_LINES:
         records: Any = records_of(files)
     else:
-        records, told = _records_of_spans(options, files, form)
+        records, circular, told = _records_of_spans(options, files, form)
         whole = bool(whole)
-    run = import_records(records, files.title, options.redelivery, whole)
+    run = import_records(records, files.title, options.redelivery, whole, circular)
     write_run(options.out, run)
     found = {
         "events": len(run.events), "nodes": len(run.nodes), "groups": len(run.groups),
@@ -153,10 +153,14 @@ def _import_here(options: argparse.Namespace, files: LogFiles, form: str) -> dic
 
 def _records_of_spans(
     options: argparse.Namespace, files: LogFiles, form: str
-) -> tuple[list[Record], dict[str, Any]]:
+) -> tuple[list[Record], int, dict[str, Any]]:
     rules = span_rules(options)
     records, counts = span_records(spans_of(files, form, rules.wanted), rules)
-    return records, {"spans": counts.told(), "rules": rules.told(bool(options.whole))}
+    return (
+        records,
+        counts.circular,
+        {"spans": counts.told(), "rules": rules.told(bool(options.whole))},
+    )
 
 
 def _import_on_spark(options: argparse.Namespace, logs: list[Any], form: str) -> dict[str, Any]:

@@ -64,8 +64,8 @@ def _run_of(files: Any) -> Any:
 
     if any(form_of(path) == OTLP for path in files.paths):
         rules = SpanRules()
-        records, _ = span_records(spans_of(files, OTLP, rules.wanted), rules)
-        return import_records(records, files.title, whole=False)
+        records, counts = span_records(spans_of(files, OTLP, rules.wanted), rules)
+        return import_records(records, files.title, whole=False, circular_spans=counts.circular)
     return import_records(records_of(files), files.title)
 
 

@@ -65,6 +65,7 @@ from causalcast.pipeline.foreign.span_slices import Slices
 from causalcast.pipeline.logs.places import Place
 from causalcast.trace.foreign_line import ONLY_GROUP
 from causalcast.trace.foreign_log import (
+    CIRCULAR_SPANS,
     ORIGIN_SHIFT,
     PUBLISHED_AGAIN,
     REPEATS,
@@ -74,7 +75,7 @@ from causalcast.trace.foreign_log import (
 from causalcast.trace.log_files import title_of
 from causalcast.trace.spans.operations import PROCESS, PUBLISH, RECEIVE
 from causalcast.trace.spans.rules import SpanRules
-from causalcast.trace.spans.span_log import NO_MESSAGES, SpanCounts
+from causalcast.trace.spans.span_log import SpanCounts
 
 # Rows that Spark hands to a worker at once: packs are large.
 ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -111,6 +112,10 @@ class _Moments:
     """What all parts of the traces say together."""
 
     spans: int = 0
+    circular: int = 0
+    """Spans that are their own ancestors."""
+    circles: list[str] = field(default_factory=list)
+    """Traces that have such, the first of each part."""
     remarks: list[tuple[str, str]] = field(default_factory=list)
     moments: list[tuple[str, str, int, int]] = field(default_factory=list)
     """Place, role, whether a message is named, how many."""
@@ -170,14 +175,16 @@ class _Import:
         found_out: list[str] = []
         if redelivery is None:
             redelivery = self._redelivery(found, has_retries, found_out)
-        log = ForeignLog(title, self.whole, redelivery, found_out)
+        circles = {CIRCULAR_SPANS: self.counts.circular} if self.counts.circular else {}
+        log = ForeignLog(title, self.whole, redelivery, found_out, circles)
         with _few_at_once(self.spark):
             small = self._write(log, logged, found, out)
         return {**small, "left_out": left_out, "spans": self.counts.told()}
 
     def _count(self, told: _Moments) -> None:
         counts, rows_of = self.counts, defaultdict[int, int](int)
-        counts.spans = told.spans
+        counts.spans, counts.circular = told.spans, told.circular
+        counts.circle = min(told.circles, default="")
         for place, role, named, rows in told.moments:
             if not named:
                 counts.unnamed += rows if role in (PROCESS, RECEIVE) else 0
@@ -186,7 +193,7 @@ class _Import:
                 counts.publications += rows if role == PUBLISH else 0
                 counts.deliveries += rows if role != PUBLISH else 0
         if not rows_of:
-            raise TraceError(NO_MESSAGES)
+            raise counts.refusal()
         counts.processes = len(self.places.nodes)
         times_of = defaultdict[int, list[int]](list)
         for service, process, times in told.times:

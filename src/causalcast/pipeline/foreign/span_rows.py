@@ -32,6 +32,7 @@ from causalcast.trace.many_objects import all_are_kept
 from causalcast.trace.spans.operations import operation_of
 from causalcast.trace.spans.otlp_json import read_otlp_json
 from causalcast.trace.spans.rules import SpanRules
+from causalcast.trace.spans.span import TRACE_DIGITS
 from causalcast.trace.spans.span_files import OTLP, spans_in
 
 # A worker looks at one part of the traces at a time; this much text makes a part of some 200,000
@@ -167,6 +168,8 @@ def _told(found: Found) -> list[tuple[int, int, bytes]]:
     counted = Counter(dict(zip(*_counts(at.astype(np.int64) * 16 + role * 2 + named), strict=True)))
     told = {
         "spans": found.spans,
+        "circular": len(found.circular),
+        "circles": sorted({key.hex()[:TRACE_DIGITS] for key in found.circular})[:1],
         "remarks": found.remarks[:REMARKS_TOLD],
         "moments": [(names[key // 16], ROLES[key % 16 // 2], key % 2, rows)
                     for key, rows in counted.items()],

@@ -40,6 +40,8 @@ class Found:
     """What some traces hold."""
 
     spans: int
+    circular: list[bytes]
+    """Keys of spans that are their own ancestors."""
     remarks: list[tuple[str, str]]
     publications: pa.RecordBatch
     deliveries: pa.RecordBatch
@@ -55,7 +57,7 @@ def moments_in(operations: pa.Table, rules: SpanRules) -> Found:
         operations = operations.filter(pa.array(~is_remark))
     traces = _Traces(operations, rules)
     publications = traces.publications()  # first: they say when deliveries were answered
-    return Found(len(operations), remarks, publications, traces.deliveries())
+    return Found(len(operations), traces.circular(), remarks, publications, traces.deliveries())
 
 
 class _Traces:
@@ -125,6 +127,14 @@ class _Traces:
         above = np.where(self.parent == NOTHING, NOTHING, ends[self.parent])
         in_circles = (above != NOTHING) & between[above]
         self.above = np.where(in_circles, NOTHING, above)
+
+    def circular(self) -> list[bytes]:
+        """Keys of spans that are their own ancestors: who goes up for ever ends at each of
+        them."""
+        ends = np.unique(_followed(self.parent))
+        found = self.key_names.take(pa.array(self.key[ends[ends != NOTHING]]))
+        keys: list[bytes] = found.to_pylist()
+        return keys
 
     def _find_messages(self) -> None:
         """`single`: of consumers without links, the message that they are about."""

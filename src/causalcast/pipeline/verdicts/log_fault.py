@@ -1,4 +1,5 @@
-"""A log that cannot be true: something is delivered before it was published.
+"""A log that cannot be true: something is delivered before it was published, or spans are their
+own ancestors.
 
 No system can do that, so whoever wrote the log did something wrong. What seems to follow what in
 such a log proves nothing about the system; the verdict names the log instead.
@@ -10,6 +11,7 @@ from typing import Any
 
 from causalcast.pipeline.check.checks.finding import Finding
 from causalcast.pipeline.verdicts.names import Names
+from causalcast.trace.foreign_log import CIRCULAR_SPANS
 from causalcast.trace.run_header import RunHeader
 
 IMPOSSIBLE = ("before_publish", "cycle")
@@ -22,6 +24,7 @@ SEVERAL_THREADS = (
     "publications are logged after the send, or several threads write under one name in another"
     " order than they act; write the row before the message leaves, and name threads as processes"
 )
+SAME_IDS = "ids are given twice: random numbers with one seed, or a process that was copied"
 SHOWN = 3
 
 
@@ -37,9 +40,19 @@ class LogFault:
     examples: list[Finding]
     others: list[Finding]
     """All findings that are no fault of the log."""
+    circular_spans: int = 0
+    """Spans that are their own ancestors."""
 
     def sentence(self, names: Names) -> str:
         """What is wrong and why, for people."""
+        said = [self._publications(names)] if self.count else []
+        if self.circular_spans:
+            said.append(
+                f"{self.circular_spans:,} spans are their own ancestors. Likely reason: {SAME_IDS}"
+            )
+        return ". ".join(said)
+
+    def _publications(self, names: Names) -> str:
         who = ", ".join(names.node(node) for node in self.nodes[:SHOWN])
         more = len(self.nodes) - SHOWN
         who += f" and {more} more" if more > 0 else ""
@@ -53,6 +66,7 @@ class LogFault:
         """The same for scripts."""
         return {
             "publications": self.count,
+            "circular_spans": self.circular_spans,
             "nodes": [names.node(node) for node in self.nodes],
             "reason": self.reason,
             "examples": [
@@ -65,10 +79,13 @@ class LogFault:
 def find_fault(header: RunHeader, findings: Sequence[Finding]) -> LogFault | None:
     """What is wrong with another system's log; our own logs are judged by `no_creation`."""
     faults = [f for f in findings if f.kind in IMPOSSIBLE]
-    if header.world != "imported" or not faults:
+    circular = header.options.get(CIRCULAR_SPANS, 0)
+    if header.world != "imported" or not (faults or circular):
         return None
     count = sum(1 + finding.further for finding in faults)
-    if header.options.get("order") == "time":
+    if not faults:
+        reason = SAME_IDS
+    elif header.options.get("order") == "time":
         reason = BY_TIME
     elif any(finding.kind == "before_publish" for finding in faults):
         reason = LATE_ROW
@@ -76,4 +93,4 @@ def find_fault(header: RunHeader, findings: Sequence[Finding]) -> LogFault | Non
         reason = SEVERAL_THREADS
     nodes = sorted({finding.node for finding in faults})
     others = [finding for finding in findings if finding.kind not in IMPOSSIBLE]
-    return LogFault(count, nodes, reason, faults[:SHOWN], others)
+    return LogFault(count, nodes, reason, faults[:SHOWN], others, circular)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from causalcast.errors import TraceError
-from causalcast.trace.spans.span import KINDS, SPAN_DIGITS, TRACE_DIGITS, Span, key_of
+from causalcast.trace.spans.span import KINDS, SPAN_DIGITS, TRACE_DIGITS, Span, hexadecimal
 
 RENAMED = {"hostname": "host.name"}
 SERVICE = "service.name"
@@ -58,26 +58,23 @@ def read_jaeger(text: bytes | str, wanted: Collection[str]) -> Iterator[Span]:
     """The spans of one answer of Jaeger's; a `TraceError` says what is wrong with it."""
     try:
         answer = _DECODER.decode(text)
-    except msgspec.DecodeError as error:
+        for trace in answer.data:
+            shared = {
+                name: {SERVICE: process.serviceName} | _attributes(process.tags, wanted)
+                for name, process in trace.processes.items()
+            }
+            for span in trace.spans:
+                yield _span(span, shared.get(span.processID, {}), wanted)
+    except (msgspec.DecodeError, ValueError) as error:
         raise TraceError(f"not Jaeger's JSON ({error})") from None
-    for trace in answer.data:
-        shared = {
-            name: {SERVICE: process.serviceName} | _attributes(process.tags, wanted)
-            for name, process in trace.processes.items()
-        }
-        for span in trace.spans:
-            yield _span(span, shared.get(span.processID, {}), wanted)
 
 
 def _span(raw: _Span, shared: dict[str, str], wanted: Collection[str]) -> Span:
-    trace = raw.traceID.lower().zfill(TRACE_DIGITS)
+    trace = _hex(raw.traceID, TRACE_DIGITS)
     tags = {tag.key: tag.value for tag in raw.tags}
     parent, links = "", []
     for reference in raw.references:
-        key = key_of(
-            reference.traceID.lower().zfill(TRACE_DIGITS),
-            reference.spanID.lower().zfill(SPAN_DIGITS),
-        )
+        key = _hex(reference.traceID, TRACE_DIGITS) + _hex(reference.spanID, SPAN_DIGITS)
         if reference.refType == "CHILD_OF" and key.startswith(trace) and not parent:
             parent = key
         else:
@@ -85,7 +82,7 @@ def _span(raw: _Span, shared: dict[str, str], wanted: Collection[str]) -> Span:
     start = raw.startTime * 1000
     return Span(
         trace,
-        key_of(trace, raw.spanID.lower().zfill(SPAN_DIGITS)),
+        trace + _hex(raw.spanID, SPAN_DIGITS),
         parent,
         KINDS.get(str(tags.get("span.kind", "")).lower(), 0),
         start,
@@ -94,6 +91,13 @@ def _span(raw: _Span, shared: dict[str, str], wanted: Collection[str]) -> Span:
         shared | _attributes(raw.tags, wanted),
         links,
     )
+
+
+def _hex(text: str, digits: int) -> str:
+    """Zeros at the beginning may be left out."""
+    if not text or len(text) > digits:
+        raise ValueError(f"{text!r} is no id of {digits} hexadecimal digits")
+    return hexadecimal(text.zfill(digits))
 
 
 def _attributes(tags: list[_Tag], wanted: Collection[str]) -> dict[str, str]:

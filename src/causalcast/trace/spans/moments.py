@@ -45,6 +45,23 @@ def moments_of(operations: Iterable[Operation], rules: SpanRules) -> Iterator[Mo
     return _Trace(operations, rules).moments()
 
 
+def spans_in_circles(operations: Iterable[Operation]) -> int:
+    """How many spans of one trace are their own ancestors, which no real span is."""
+    parent_of = {operation.key: operation.parent for operation in operations}
+    followed: set[str] = set()
+    found = 0
+    for begin in parent_of:
+        key = begin
+        way: dict[str, int] = {}
+        while key in parent_of and key not in followed and key not in way:
+            way[key] = len(way)
+            key = parent_of[key]
+        if key in way:
+            found += len(way) - way[key]
+        followed.update(way)
+    return found
+
+
 class _Trace:
     """The operations of a trace by their keys."""
 
@@ -115,15 +132,21 @@ class _Trace:
             return [operation.name] if operation.name else []
         if operation.links:
             return list(dict.fromkeys(operation.links))
-        above = self._above(operation)
-        if above is None:
-            # The parent's span may be missing; its key is the message's name all the same.
-            unseen = operation.parent and operation.parent not in self.operations
-            return [operation.parent] if unseen else []
-        if above.role == PUBLISH:
-            return [above.key]
-        received = self._messages(above)
-        return received if len(received) == 1 else []  # which one of a batch is not told
+        passed: set[str] = set()
+        while operation.key not in passed:  # or it is its own ancestor
+            passed.add(operation.key)
+            above = self._above(operation)
+            if above is None:
+                # The parent's span may be missing; its key is the message's name all the same.
+                unseen = operation.parent and operation.parent not in self.operations
+                return [operation.parent] if unseen else []
+            if above.role == PUBLISH:
+                return [above.key]
+            if above.links:
+                received = list(dict.fromkeys(above.links))
+                return received if len(received) == 1 else []  # which of a batch is not told
+            operation = above
+        return []
 
     def _above(self, operation: Operation) -> Operation | None:
         """The nearest span above that published or consumed something."""

@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from causalcast.errors import TraceError
-from causalcast.trace.spans.span import KINDS, SPAN_DIGITS, TRACE_DIGITS, Span, key_of
+from causalcast.trace.spans.span import (
+    KINDS,
+    SPAN_DIGITS,
+    TRACE_DIGITS,
+    Span,
+    hexadecimal,
+    key_of,
+)
 
 FAILED = (2, "STATUS_CODE_ERROR")
 
@@ -90,21 +97,23 @@ def read_otlp_json(text: bytes | str, wanted: Collection[str]) -> Iterator[Span]
 
 
 def _span(raw: _Span, shared: dict[str, str], wanted: Collection[str]) -> Span:
-    trace = _hex(raw.traceId, TRACE_DIGITS)
+    trace, number = _hex(raw.traceId, TRACE_DIGITS), _hex(raw.spanId, SPAN_DIGITS)
+    if not trace or not number:
+        raise ValueError("a span without an id")
     kind = raw.kind
     if isinstance(kind, str):
         kind = KINDS.get(kind.removeprefix("SPAN_KIND_").lower(), 0)
     own = _attributes(raw.attributes, wanted)
     return Span(
         trace,
-        key_of(trace, _hex(raw.spanId, SPAN_DIGITS)),
+        trace + number,
         key_of(trace, _hex(raw.parentSpanId, SPAN_DIGITS)),
         kind,
         int(raw.startTimeUnixNano),
         int(raw.endTimeUnixNano),
         raw.status is not None and raw.status.code in FAILED,
         shared | own if own else shared,
-        [_hex(x.traceId, TRACE_DIGITS) + _hex(x.spanId, SPAN_DIGITS) for x in raw.links],
+        [key_of(_hex(x.traceId, TRACE_DIGITS), _hex(x.spanId, SPAN_DIGITS)) for x in raw.links],
     )
 
 
@@ -113,10 +122,10 @@ def _attributes(found: list[_Attribute], wanted: Collection[str]) -> dict[str, s
 
 
 def _hex(text: str, digits: int) -> str:
-    if len(text) == digits:
-        return text.lower()
     if not text or not text.strip("0"):
         return ""  # some exporters write zeros for "no parent"
+    if len(text) == digits:
+        return hexadecimal(text)
     if len(text) == -(-digits // 6) * 4:  # as long as base64 of so many bytes is
         return base64.b64decode(text, validate=True).hex()
     raise ValueError(f"{text!r} is no id of {digits} hexadecimal digits")

@@ -29,6 +29,17 @@ class Span:
     """Keys of the spans that it points to."""
 
 
+def hexadecimal(text: str) -> str:
+    """An id in small letters, or a `ValueError`: all that compares ids relies on it."""
+    if not text.isalnum():
+        raise ValueError(f"{text!r} is no hexadecimal id")
+    try:
+        bytes.fromhex(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no hexadecimal id") from None
+    return text.lower()
+
+
 def key_of(trace: str, span: str) -> str:
     """The key of a span, or nothing if there is none."""
     return trace + span if span else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from causalcast.errors import TraceError
 from causalcast.trace.foreign_log import Record
-from causalcast.trace.spans.moments import CHILD, PARENT, Moment, moments_of
+from causalcast.trace.spans.moments import CHILD, PARENT, Moment, moments_of, spans_in_circles
 from causalcast.trace.spans.operations import (
     PROCESS,
     PUBLISH,
@@ -37,6 +37,10 @@ class SpanCounts:
     retries: int = 0
     unnamed: int = 0
     equal_times: int = 0
+    circular: int = 0
+    """Spans that are their own ancestors."""
+    circle: str = ""
+    """A trace that has such; the first by its id."""
 
     def told(self) -> list[str]:
         """The figures, and what they mean where something is odd."""
@@ -55,7 +59,22 @@ class SpanCounts:
                 f"{self.unnamed:,} consumer spans left out: neither a link nor a parent names their"
                 " message; instrument the producer, or try --message id"
             )
+        if self.circular:
+            said.append(self.told_of_circles())
         return said
+
+    def told_of_circles(self) -> str:
+        """What is wrong with spans that are their own ancestors."""
+        return (
+            f"{self.circular:,} spans are their own ancestors (one is in trace {self.circle}), so"
+            " the log cannot be true"
+        )
+
+    def refusal(self) -> TraceError:
+        """What is said where no span is about a message that is known."""
+        return TraceError(
+            f"{NO_MESSAGES}; {self.told_of_circles()}" if self.circular else NO_MESSAGES
+        )
 
 
 def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record], SpanCounts]:
@@ -63,7 +82,7 @@ def span_records(spans: Iterable[Span], rules: SpanRules) -> tuple[list[Record],
     counts = SpanCounts()
     moments = _moments((operation_of(span, rules) for span in spans), rules, counts)
     if not moments:
-        raise TraceError(NO_MESSAGES)
+        raise counts.refusal()
     names = process_names({(moment.service, moment.process) for moment in moments})
     counts.processes = len(names)
     topics = _topics(moments)
@@ -119,6 +138,7 @@ def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCoun
         traces[operation.trace].append(operation)
         counts.spans += 1
     found = [moment for trace in traces.values() for moment in moments_of(trace, rules)]
+    _count_circles(traces, counts)
     named = [moment for moment in found if moment.message]
     counts.unnamed = sum(not moment.message and moment.role != PUBLISH for moment in found)
     processed = {(m.service, m.process, m.topic) for m in named if m.role == PROCESS}
@@ -127,6 +147,12 @@ def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCoun
         for moment in named
         if moment.role != RECEIVE or (moment.service, moment.process, moment.topic) not in processed
     ]
+
+
+def _count_circles(traces: dict[str, list[Operation]], counts: SpanCounts) -> None:
+    circles = {trace: spans_in_circles(operations) for trace, operations in traces.items()}
+    counts.circular = sum(circles.values())
+    counts.circle = min((trace for trace, spans in circles.items() if spans), default="")
 
 
 def _topics(moments: Iterable[Moment]) -> dict[str, str]:

@@ -80,6 +80,9 @@ def test_other_ways_to_write_otlp_are_read() -> None:
 
     (span,) = read_otlp_json(text, WANTED)
     assert (span.key, span.kind, span.start, span.parent) == (SPANS[0].key, 4, 1_000_000, "")
+    text = text.replace('"parentSpanId": ""', f'"parentSpanId": "{"0" * 16}"')
+    (span,) = read_otlp_json(text, WANTED)
+    assert span.parent == ""
 
 
 @pytest.mark.parametrize("form", ["a line per span", "protobuf with lengths", "protobuf"])
@@ -102,10 +105,20 @@ def test_a_torn_end_is_told_and_left_out(tmp_path: Path, form: str) -> None:
         (b'{"resourceSpans": 7}\n', "line 1: not OTLP (Expected `array`"),
         (json_line(*SPANS).encode() + b"{}\n", "line 2: not OTLP (Object missing required field"),
         (json_line(*SPANS).replace('"0000000000000002"', '"2"').encode(), "'2' is no id of 16"),
+        (json_line(*SPANS).replace('"0000000000000002"', '"000000000000000z"').encode(),
+         "line 1: not OTLP ('000000000000000z' is no hexadecimal id)"),
+        (json_line(*SPANS).replace('"0000000000000002"', '"0000 000 0000002"').encode(),
+         "no hexadecimal id"),
+        (json_line(*SPANS).replace('"spanId": "0000000000000002"', '"spanId": ""').encode(),
+         "a span without an id"),
+        (json.dumps(jaeger(*SPANS)).replace('"0000000000000002"', '"zz"').encode(),
+         "not Jaeger's JSON ('00000000000000zz' is no hexadecimal id)"),
+        (json.dumps(jaeger(*SPANS)).replace('"0000000000000002"', f'"{2:020}"').encode(),
+         "is no id of 16 hexadecimal digits"),
         (protobuf(otlp(*SPANS))[:2] + b"\xff" * 30, "not OTLP"),
         (b'{"data": [{"traceID": "1", "spans": [{"spanID": "2"}]}]}', "not Jaeger's JSON"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, data: bytes, complaint: str) -> None:
     path = tmp_path / "spans"
     path.write_bytes(data)

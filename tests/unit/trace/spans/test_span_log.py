@@ -219,6 +219,26 @@ def test_a_span_that_was_exported_twice_counts_once() -> None:
     assert story(sent("p0", 1, 0), sent("p0", 1, 0)) == ["p0 publish 1"]
 
 
+def test_spans_that_are_their_own_ancestors_are_a_fault_of_the_log() -> None:
+    """What such consumers processed is not told; those below them do not say it either."""
+    circle = [Made("p1", n, 5, 20, 30, trace=7, parent=3 + n % 3) for n in (3, 4, 5)]
+    below = Made("p1", 6, 5, 20, 30, trace=7, parent=4)
+    itself = Made("p1", 8, 5, 20, 30, trace=5, parent=8)
+    fine = handled("p1", 2, 20, 30, 1, trace=2)
+    spans = (sent("p0", 1, 0), fine, *circle, below, itself)
+    assert story(*spans) == ["p0 publish 1", "p1 deliver 1"]
+    _, counts = read(*spans)
+    assert (counts.circular, counts.unnamed) == (4, 5)
+    assert f"4 spans are their own ancestors (one is in trace {5:032x})" in counts.told()[-1]
+    with pytest.raises(TraceError, match="3 spans are their own ancestors"):
+        read(*circle, below)
+
+
+def test_who_consumes_deep_below_knows_its_message() -> None:
+    deep = [Made("p1", n, 5, 20, 30, trace=1, parent=n - 1) for n in range(2, 2000)]
+    assert read(sent("p0", 1, 0), *deep)[1].deliveries == len(deep)
+
+
 def test_subscriptions_may_be_declared() -> None:
     told = story(sent("p0", 1, 7), subscriptions={"p0": ["chat", "news"]})
     assert told == ["p0 join at", "p0 join ws", "p0 publish 1"]

@@ -36,6 +36,7 @@ MUTANTS = [
         mechanism="what lies beyond a gap was not acknowledged: with a full window it was repeated "
         "for ever, and what closes the gap waited behind it",
         mended="969cc47",
+        schedule="window_full_beyond_gap",
         patches=[
             Rewritten(ReliableSending, "_acknowledge", "beyond.append(identity)", "pass"),
             Rewritten(ReliableSending, "_tell_all", "beyond = self.seen.beyond()", "beyond = []"),
@@ -47,12 +48,13 @@ MUTANTS = [
         name="kept_beyond_a_gap",
         mechanism="a message that was acknowledged beyond a gap was kept for ever",
         mended="969cc47",
+        schedule="kept_beyond_gap",
         patches=[
             Rewritten(
                 ReliableSending,
                 "_learn",
-                "neighbour.has.skip_to(origin, count)",
-                "neighbour.has.counts[origin] = count",
+                "        self._forget(origin_of(identity))\n",
+                "",
             ),
         ],
         places=[VECTORS, NARROW, NARROW_STORIES],

@@ -28,6 +28,7 @@ MUTANTS = [
         mechanism="a node that crashed in the middle of a step sent what should have waited for "
         "the disk",
         mended="456763d",
+        schedule="crash_in_step_overtook_disk",
         patches=[
             Rewritten(
                 Steps,
@@ -43,6 +44,7 @@ MUTANTS = [
         mechanism="a node crashed while it stood still; the dial that waited there was never "
         "answered nor given up",
         mended="456763d",
+        schedule="dial_never_answered",
         patches=[
             Rewritten(
                 Links,
@@ -59,6 +61,7 @@ MUTANTS = [
         mechanism="a node crashed in the middle of losing an old link, and the new one came up all "
         "the same; nobody dialled any more",
         mended="efe2f59",
+        schedule="link_up_while_down",
         patches=[
             Rewritten(
                 Links,
@@ -74,6 +77,7 @@ MUTANTS = [
         mechanism="two worlds went on with a dial after the called node had crashed in the step "
         "that told it of the old link's end",
         mended="d6bf622",
+        schedule="crash_while_told_of_a_new_link",
         patches=[
             Rewritten(DirectedWorld, "_dial", "if not self._is_down(to):", "if True:"),
         ],
@@ -83,6 +87,7 @@ MUTANTS = [
         name="went_on_leaving_after_a_crash",
         mechanism="a node crashed in the step in which it left its last group, and went on leaving",
         mended="e1f8362",
+        schedule="crash_while_leaving",
         patches=[Rewritten(Lives, "_fell", "return not node.up", "return False")],
         places=[PRC],
     ),

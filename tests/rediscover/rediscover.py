@@ -1,6 +1,6 @@
 """Looks for bugs that this project once had, and writes the table of the docs: `make rediscover`.
 
-`python tests/rediscover/rediscover.py --bug NAME` does so for one of them, and writes nothing.
+`python tests/rediscover/rediscover.py --only NAME` does so for one of them, and writes nothing.
 A find counts only if the same seed is clean without the bug.
 """
 
@@ -17,6 +17,7 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
+from causalcast.cli.shared.output import progress_bar
 from causalcast.nodeworld.plan import draw
 from causalcast.nodeworld.trial import try_plan
 from causalcast.swarm.campaign import try_seed
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("bugs_of_*.py"))
 DOCS = HERE.parent.parent / "docs" / "rediscovered.md"
 MOST_SEEDS = 20_000
-TELL_EVERY = 20.0  # seconds
+FOREVER = float("inf")
 HEAD = """\
 | bug | what went wrong | mended in | found by | where | seeds | CPU s | what was seen |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -52,10 +53,22 @@ class Rediscovered:
     fail_anyway: int = 0  # seeds that fail without the bug, too, and do not count
     rounds: int = 0  # of looking, so far
 
-    def is_over(self, most: int) -> bool:
+    def is_over(self, most: int, most_cpu: float = FOREVER) -> bool:
         """Whether it was found, or nothing is left to try."""
-        places = all_bugs()[self.bug][1].rounds(most)
-        return self.found or self.rounds >= len(list(places))
+        return self.share(most, most_cpu) >= 1.0
+
+    def share(self, most: int, most_cpu: float = FOREVER) -> float:
+        """How much of the search is done, from 0 to 1."""
+        if self.found:
+            return 1.0
+        rounds = sum(1 for _ in all_bugs()[self.bug][1].rounds(most))
+        return max(self.rounds / rounds, self.cpu_seconds / most_cpu)
+
+    def in_words(self) -> str:
+        """What came of it, in a line."""
+        how = f"{self.world}, {self.place}, seed {self.seed}" if self.found else "NOT FOUND"
+        took = f"{self.seeds} seeds, {self.cpu_seconds} CPU s"
+        return f"{self.bug}: {how} ({took}) {self.seen[:90]}"
 
     def row(self) -> str:
         """A line of the table."""
@@ -88,15 +101,11 @@ def problem_of(place: Place, seed: int) -> str:
 
 def first_shown(bug: PastBug, place: Place, seeds: range) -> tuple[int, str] | None:
     """The first of these seeds that shows the planted bug, and what is wrong there."""
-    told = time.monotonic()
     with bug.planted():
         for seed in seeds:
             problem = problem_of(place, seed)
             if problem:
                 return seed, problem
-            if time.monotonic() - told > TELL_EVERY:
-                told = time.monotonic()
-                print(f"  {bug.name}: {place.in_words()}, seed {seed}", file=sys.stderr, flush=True)
     return None
 
 
@@ -142,17 +151,21 @@ def look_further(result: Rediscovered, most: int) -> Rediscovered:
 def main() -> int:
     """Look for all bugs, or those that are named, and tell."""
     options = _arguments()
-    names = options.bug or list(all_bugs())
+    names = options.only or list(all_bugs())
     known = _kept(options.keep)
     results = {name: known.get(name) or nothing_yet(name) for name in names}
-    for one in _rounds(results, options.most_seeds, options.processes):
-        results[one.bug] = one
-        if one.is_over(options.most_seeds):
-            how = f"{one.world}, {one.place}, seed {one.seed}" if one.found else "NOT FOUND"
-            line = f"{one.bug}: {how} ({one.seeds} seeds, {one.cpu_seconds} CPU s) {one.seen[:90]}"
-            print(line, file=sys.stderr, flush=True)
-        if options.keep is not None:
-            options.keep.write_text(json.dumps([asdict(o) for o in (known | results).values()]))
+    limits = (options.most_seeds, options.most_cpu)
+    with progress_bar("bugs") as progress:
+        for one in _rounds(results, *limits, options.processes):
+            results[one.bug] = one
+            if progress is not None:
+                progress(sum(min(1.0, o.share(*limits)) for o in results.values()) / len(results))
+            if one.is_over(*limits):
+                print(one.in_words(), file=sys.stderr, flush=True)
+                if options.write:
+                    write_table([one])
+            if options.keep is not None:
+                options.keep.write_text(json.dumps([asdict(o) for o in (known | results).values()]))
     if options.json:
         print(json.dumps([asdict(one) for one in results.values()], indent=1))
     if options.write:
@@ -170,8 +183,9 @@ def _kept(path: Path | None) -> dict[str, Rediscovered]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bug", action="append", help="only this one; may be given several times")
+    parser.add_argument("--only", action="append", help="this one; may be given several times")
     parser.add_argument("--most-seeds", type=int, default=MOST_SEEDS, help="in each place")
+    parser.add_argument("--most-cpu", type=float, default=FOREVER, help="seconds for each")
     parser.add_argument("--processes", type=int, default=1, help="bugs that are looked for at once")
     parser.add_argument("--keep", type=Path, help="what is known so far; goes on from there")
     parser.add_argument("--json", action="store_true", help="tell it to machines")
@@ -179,13 +193,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _rounds(results: dict[str, Rediscovered], most: int, processes: int) -> Iterator[Rediscovered]:
+def _rounds(
+    results: dict[str, Rediscovered], most: int, most_cpu: float, processes: int
+) -> Iterator[Rediscovered]:
     """Some seeds of every bug, then more of those that were not found: the easy ones come first."""
     with ExitStack() as stack:
         do: Callable[..., Iterable[Rediscovered]] = map
         if processes > 1:
             do = stack.enter_context(ProcessPoolExecutor(processes, get_context("spawn"))).map
-        while open_ones := [one for one in results.values() if not one.is_over(most)]:
+        while open_ones := [one for one in results.values() if not one.is_over(most, most_cpu)]:
             yield from do(look_further, open_ones, [most] * len(open_ones))
 
 

@@ -51,7 +51,7 @@ MOST_PATIENCE: Final = Limit(
 MOST_UNANSWERED: Final = Limit(
     "parts.safe_keeping.most_unanswered",
     1 * SECOND,
-    least=1 * MILLISECOND,
+    least=50 * MILLISECOND,
     most=60 * SECOND,
     unit="us",
     about="how long an answer is waited for before the next question",

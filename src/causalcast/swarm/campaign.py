@@ -9,18 +9,20 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from causalcast.core.spec import ProtocolSpec
+from causalcast.limits import set_to
 from causalcast.registry import find_protocol
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary, with_steps
 from causalcast.swarm.generate import expected_kinds, random_scenario, toml_text
 from causalcast.swarm.mutant import find_mutant
+from causalcast.swarm.small_limits import small_limits
 from causalcast.swarm.stories import try_story
 from causalcast.swarm.trial import SAFETY, Problem, Trial, promised, try_run, try_scenario
 
@@ -45,6 +47,7 @@ class Plan:
     mutant: str = ""
     gives_up: bool = False  # some of those that fall are declared gone for good
     for_good: bool = False  # some die as they publish, and never come back
+    small_limits: bool = False  # of the protocol and its parts, drawn for each seed
 
     def spec(self) -> ProtocolSpec:
         """What the protocol says about itself."""
@@ -59,6 +62,14 @@ class Plan:
         if self.check or not self.beyond:
             return self.check
         return tuple(name for name in promised(self.spec()) if name in SAFETY)
+
+    def limits(self, seed: int) -> dict[str, float]:
+        """Limits that are others in the world of this seed than in the shipped code."""
+        return small_limits(self.spec(), self.options, seed) if self.small_limits else {}
+
+    def world_of(self, seed: int) -> AbstractContextManager[None]:
+        """While this lasts, limits are those of the seed."""
+        return set_to(self.limits(seed))
 
     def repeat(self, seed: int) -> str:
         """The command that runs this seed again."""
@@ -77,6 +88,7 @@ class Plan:
         words += ["--beyond"] if self.beyond else []
         words += ["--gone"] if self.gives_up else []
         words += ["--for-good"] if self.for_good else []
+        words += ["--small-limits"] if self.small_limits else []
         for name in self.check:
             words += ["--check", name]
         words += ["--mutant", self.mutant] if self.mutant else []
@@ -143,7 +155,13 @@ class Campaign:
 
 
 def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
-    """One seed: draw it, run it, judge it. The text of the trial repeats the run by itself."""
+    """One seed: draw it, run it, judge it. The text of the trial repeats the run by itself, while
+    limits are those of the seed."""
+    with plan.world_of(seed):
+        return _try_seed(plan, seed, level)
+
+
+def _try_seed(plan: Plan, seed: int, level: str) -> Trial:
     spec = plan.spec()
     where = f"seed {seed}"
     if plan.by == "stories":

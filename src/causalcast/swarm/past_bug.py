@@ -14,6 +14,7 @@ from causalcast.swarm.mutant import Mutant
 MOST_WORLDS: Final = 300  # a world of whole nodes costs as much as forty scenarios
 DEARER: Final = 4
 FIRST_ROUND: Final = 100  # seeds in each place before the next is tried; then five times as many
+PIECE: Final = 100  # seeds that are tried before the others' turn comes; of whole nodes a quarter
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,18 @@ class Place:
     for_good: bool = False
     nodes: bool = False
     by: str = "both"
+    small: bool = True  # limits are drawn, as whole nodes always do
 
     def plan(self) -> Plan:
         """The campaign that is run here, unless whole nodes are."""
-        options, gone = dict(self.options), self.gone
         return Plan(
-            self.protocol, options, self.overlay, self.by, gives_up=gone, for_good=self.for_good
+            self.protocol,
+            dict(self.options),
+            self.overlay,
+            self.by,
+            gives_up=self.gone,
+            for_good=self.for_good,
+            small_limits=self.small,
         )
 
     def world_of(self, seed: int) -> str:
@@ -52,6 +59,7 @@ class Place:
         words = [self.protocol, *(f"{name}={value}" for name, value in self.options.items())]
         words += ["--gone"] * self.gone + ["--for-good"] * self.for_good
         words += [f"--overlay {self.overlay}"] * bool(self.overlay)
+        words += ["--small-limits"] * self.small
         return " ".join(words)
 
 
@@ -65,12 +73,14 @@ class PastBug(Mutant):
     schedule: str = ""  # of tests/simulation/past_failures, which shows it by itself
 
     def rounds(self, most: int) -> Iterator[tuple[Place, range]]:
-        """Some seeds of each place, then five times as many."""
+        """Some seeds of each place, then five times as many; in small pieces."""
         done, upto = 0, FIRST_ROUND
         while done < most:
             upto = min(upto, most)
             for place in self.places:
-                seeds = range(place.most(done), place.most(upto))
-                if seeds:
-                    yield place, seeds
+                for first in range(done, upto, PIECE):
+                    last = min(first + PIECE, upto)
+                    seeds = range(place.most(first), place.most(last))
+                    if seeds:
+                        yield place, seeds
             done, upto = upto, 5 * upto

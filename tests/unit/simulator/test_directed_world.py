@@ -71,6 +71,15 @@ def test_an_effect_that_overtakes_its_cause_is_held_until_that_comes() -> None:
     assert running.simulation.held == {}
 
 
+def test_what_comes_before_a_publication_may_end_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    acknowledge = "expire 1 reliable_sending.acknowledge 0"
+    running = directed(["publish 0 all", "arrive 0 1", acknowledge, "publish 1 all"])
+    world = running.simulation
+    monkeypatch.setattr(world, "let_arrive", lambda way, index: world.queues.pop(way))
+    assert running.director.do(("bring", 1, 0))
+    assert (1, 0) not in world.queues
+
+
 def test_fifo_links_do_not_reorder() -> None:
     running = directed(["publish 0 all", "publish 0 all", "arrive 0 1 1"])
     assert running.simulation.fired == {"step_skipped": 1}

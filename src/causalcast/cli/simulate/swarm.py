@@ -98,6 +98,12 @@ def add_to(subparsers: Any) -> None:
         "others must agree without them, and some are suspected wrongly. Where links can be "
         "missing, use --overlay mesh",
     )
+    parser.add_argument(
+        "--small-limits",
+        action="store_true",
+        help="draw limits of the protocol and its parts for each seed, often the smallest legal "
+        "ones (see `causalcast limits`); whole nodes always do",
+    )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(
         "--mutants",
@@ -184,6 +190,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         options.mutant,
         options.gone,
         options.for_good,
+        options.small_limits,
     )
     if plan.gives_up and not plan.spec().gives_up_nodes():
         raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
@@ -214,8 +221,9 @@ def _campaign(options: argparse.Namespace, plan: Plan, progress: Any) -> Campaig
 def _shrink_first(plan: Plan, campaign: Campaign) -> Shrunk | None:
     if not campaign.failures:
         return None
-    with _planted(plan):
-        trial = try_seed(plan, campaign.failures[0].seed)
+    seed = campaign.failures[0].seed
+    with _planted(plan), plan.world_of(seed):
+        trial = try_seed(plan, seed)
         return shrink(trial, plan.properties(), plan.protocol)
 
 
@@ -234,7 +242,8 @@ def _keep(folder: Path, plan: Plan, campaign: Campaign, shrunk: Shrunk) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     picture = "".join(f"# {line}\n" for line in _picture(shrunk).splitlines())
-    path.write_text(f"# {failure.property} failed here.\n#\n{picture}\n{shrunk.text}")
+    limits = "".join(f"# limit {at} = {to}\n" for at, to in plan.limits(failure.seed).items())
+    path.write_text(f"# {failure.property} failed here.\n#\n{limits}{picture}\n{shrunk.text}")
     return path
 
 

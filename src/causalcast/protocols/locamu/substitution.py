@@ -32,7 +32,7 @@ MOST_PATIENCE: Final = Limit(
 OFTEN_ASKED: Final = Limit(
     "protocols.locamu.substitution.often_asked",
     32,
-    least=1,
+    least=16,
     most=1 << 16,
     unit="questions",
     about="questions without news after which somebody away must keep the other from finishing",

@@ -166,10 +166,12 @@ class Director:
         way = NodeId(sender), NodeId(to)
         if all(item.message < 0 for item in self.world.queues.get(way, [])):
             return False
-        while self.world.queues[way][0].message < 0:
+        while way in self.world.queues:  # what arrives may be the end of all that is behind it
+            is_publication = self.world.queues[way][0].message >= 0
             self.world.let_arrive(way, 0)
+            if is_publication:
+                break
             self.world.end_turn()
-        self.world.let_arrive(way, 0)
         return True
 
     def _lose(self, sender: int, to: int, index: int = 0) -> bool:

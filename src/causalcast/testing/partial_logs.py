@@ -40,10 +40,7 @@ def check_seed(seed: int, kept_on_disk: bool = False) -> tuple[list[str], Counte
     rest = leave_out(lines, random)
     is_whole: bool | None = None  # it shows
     if random.random() < 0.3:
-        # With keys, of messages published at one instant only the first is followed: see
-        # `keyed_order`. Nothing false is told, but not all that could be.
-        has_keys = any("key" in line for line in lines)
-        rows_at_once = 1 if has_keys else random.choice([1, 2, 3])
+        rows_at_once = random.choice([1, 2, 3])
         lines, rest = by_time(lines, rows_at_once), by_time(rest, rows_at_once)
         is_whole = False  # of a log without positions somebody must say so
     whole = _Opinions(lines, redelivery, is_whole=True)

@@ -1,8 +1,10 @@
 """Order per key: what matters to a message are those of its own key, and those without one.
 
 What precedes a publication is, of each origin, its first so many publications: one number per
-origin. Of one origin and one key the row at which the last of the first so many arrives is looked
-up, so a message costs as many look-ups as there are origins, however many keys there are.
+origin. Where several are published at one instant, none of them precedes the others; then the first
+ones of all instants are a *chain*, the second ones another, and there is one number per chain. Of
+one chain and one key the row at which the last of the first so many arrives is looked up, so a
+message costs as many look-ups as there are chains, however many keys there are.
 """
 
 from typing import Any
@@ -18,12 +20,13 @@ _BYTE = np.int64(0xFF)
 
 @compiled  # type: ignore[untyped-decorator,unused-ignore]
 def pasts(
-    offsets: Any, words: Any, masks: Any, order: Any, component: Any, origin: Any, number: Any,
-    before: Any, past: Any,
+    offsets: Any, words: Any, masks: Any, order: Any, component: Any, origin: Any, before: Any,
+    chain: Any, chains_of: Any, certain: Any, past: Any,
 ) -> None:  # fmt: skip
-    """past[m, q] = how many publications of origin q precede m; begins with zeros.
+    """past[m, q] = the number of the last publication of chain q that precedes m, 0 for none.
 
-    Of those of one instant (`before`) none implies the others, so only the first counts.
+    It begins with zeros. Whoever follows x follows its chain up to `certain[x]`: itself, unless the
+    chain has several of its instant.
     """
     place = 0
     while place < len(order):
@@ -33,6 +36,8 @@ def pasts(
         whole = past[order[place]]
         for at in range(place, end):
             m = order[at]
+            for q in range(chains_of[origin[m]], chains_of[origin[m] + 1]):
+                whole[q] = max(whole[q], before[m] - 1)
             for pair in range(offsets[m], offsets[m + 1]):
                 for byte in range(0, 64, 8):  # most bytes are empty
                     bits = (masks[pair] >> np.int64(byte)) & _BYTE
@@ -42,8 +47,7 @@ def pasts(
                             if component[x] != component[m]:
                                 for q in range(len(whole)):
                                     whole[q] = max(whole[q], past[x, q])
-                            certain = number[x] if number[x] == before[x] else before[x] - 1
-                            whole[origin[x]] = max(whole[origin[x]], certain)
+                            whole[chain[x]] = max(whole[chain[x]], certain[x])
                         bits >>= _ONE
                         x += 1
         for at in range(place + 1, end):
@@ -97,14 +101,14 @@ def _up_to(starts: Any, numbers: Any, one: int, most: int) -> int:
 @compiled  # type: ignore[untyped-decorator,unused-ignore]
 def early_keyed_deliveries(
     kind: Any, dense: Any, instant: Any, first: int, end: int, delivered: Any, cyclic: Any,
-    past: Any, origin: Any, before: Any, key: Any, keys: int, base: Any, lists: Any, starts: Any,
-    numbers: Any, last: Any, which: Any, last_of_all: Any, which_of_all: Any, found: Any,
-    counts: Any,
+    past: Any, origin: Any, before: Any, chains_of: Any, key: Any, keys: int, lists: Any,
+    starts: Any, numbers: Any, last: Any, which: Any, starts_of_all: Any, numbers_of_all: Any,
+    last_of_all: Any, which_of_all: Any, found: Any, counts: Any,
 ) -> None:  # fmt: skip
     """Deliveries in rows first..end-1 that come before a cause of their key, or without one.
 
-    `lists` names the lists, sorted: origin * keys + key + 1. A message without a key looks at all
-    publications of each origin, `last_of_all`.
+    `lists` names the lists, sorted: chain * keys + key + 1. A message without a key looks at all
+    publications of each chain, `last_of_all`.
     """
     for row in range(first, end):
         m = dense[row]
@@ -113,15 +117,16 @@ def early_keyed_deliveries(
         for order in range(2):  # 0: of its own origin, 1: of all
             latest = np.int64(-1)
             cause = np.int64(-1)
-            for q in range(past.shape[1]):
-                if order == 0 and q != origin[m]:
-                    continue
+            for q in range(
+                chains_of[origin[m]] if order == 0 else 0,
+                chains_of[origin[m] + 1] if order == 0 else past.shape[1],
+            ):
                 most = past[m, q] if order == 1 else before[m] - 1
                 if most <= 0:
                     continue
                 if key[m] < 0:
-                    place = base[q] + most - 1
-                    if last_of_all[place] > latest:
+                    place = _up_to(starts_of_all, numbers_of_all, q, most)
+                    if place >= 0 and last_of_all[place] > latest:
                         latest = last_of_all[place]
                         cause = which_of_all[place]
                     continue

@@ -23,6 +23,10 @@ from causalcast.pipeline.logs.publications import Int32s, Publications
 from causalcast.pipeline.logs.publish_graph import PublishGraph
 
 FIFO, CAUSAL = 0, 1
+# Numbers that say what precedes each message where there are keys: 256 MB. If instants have so many
+# publications that this is not enough, some of these are followed no further: nothing false is
+# found then, but not all.
+MOST_PASTS = 1 << 26
 
 
 @dataclass
@@ -77,8 +81,31 @@ class OrderBreaks:
 
 
 @dataclass
+class Chains:
+    """Publications of one origin that follow one another: all, or the nth of each instant."""
+
+    chain: Ints
+    of_origin: Ints
+    """Where the chains of each origin begin; one more at the end."""
+    certain: Int32s
+    """Up to which number of its chain one follows who follows a publication."""
+
+    @staticmethod
+    def of(p: Publications) -> "Chains":
+        """As many chains as instants have publications, if there is room for their pasts."""
+        most = max(1, MOST_PASTS // max(1, len(p) * len(p.origins)))
+        nth = p.number - p.before
+        widest = np.ones(len(p.origins), np.int64)
+        np.maximum.at(widest, p.origin, np.minimum(nth + 1, most))
+        of_origin = np.append(0, np.cumsum(widest))
+        chain = of_origin[p.origin] + np.minimum(nth, most - 1)
+        certain = np.where(nth < most, p.number, p.before + most - 2).astype(np.int32)
+        return Chains(chain, of_origin, certain)
+
+
+@dataclass
 class KeyLists:
-    """Publications of each origin and key in the order of their numbers, for the keyed walk."""
+    """Publications of each chain and key in the order of their numbers, for the keyed walk."""
 
     publications: Publications
     graph: PublishGraph
@@ -87,22 +114,28 @@ class KeyLists:
     def __post_init__(self) -> None:
         p = self.publications
         assert p.key is not None
+        self.chains = Chains.of(p)
+        chain = self.chains.chain
         self.keys = int(p.key.max(initial=-1)) + 2
-        composite = p.origin.astype(np.int64) * self.keys + p.key + 1
+        composite = chain * self.keys + p.key + 1
         self.members: Ints = np.lexsort((p.number, composite))
         sorted_ones = composite[self.members]
         self.lists, starts = np.unique(sorted_ones, return_index=True)
         self.starts: Ints = np.append(starts, len(self.members)).astype(np.int64)
         self.numbers: Int32s = p.number[self.members]
+        self.all_members: Ints = np.lexsort((p.number, chain))
+        ends = np.arange(self.chains.of_origin[-1] + 1)
+        self.all_starts: Ints = np.searchsorted(chain[self.all_members], ends)
+        self.all_numbers: Int32s = p.number[self.all_members]
 
     @cached_property
     def past(self) -> Int32s:
-        """How many publications of each origin precede each publication."""
-        p, table, graph = self.publications, self.graph.short, self.graph
-        past = np.zeros((len(p), len(p.origins)), np.int32)
+        """How much of each chain precedes each publication."""
+        p, table, graph, chains = self.publications, self.graph.short, self.graph, self.chains
+        past = np.zeros((len(p), int(chains.of_origin[-1])), np.int32)
         keyed_order.pasts(
             table.offsets, table.words, table.masks, graph.order, graph.component, p.origin,
-            p.number, p.before, past,
+            p.before, chains.chain, chains.of_origin, chains.certain, past,
         )  # fmt: skip
         return past
 
@@ -184,11 +217,14 @@ def _walk_keyed(
     p = keys.publications
     last, which, last_of_all, which_of_all = np.full((4, len(p)), -1, np.int64)
     keyed_order.last_arrivals(keys.starts, keys.members, log.got_at, exempt, last, which)
-    keyed_order.last_arrivals(p.base, p.rank, log.got_at, exempt, last_of_all, which_of_all)
+    keyed_order.last_arrivals(
+        keys.all_starts, keys.all_members, log.got_at, exempt, last_of_all, which_of_all
+    )
     keyed_order.early_keyed_deliveries(
         log.judged, log.dense, log.instant, first, end, log.delivered, log.graph.cyclic, keys.past,
-        p.origin, p.before, p.key, keys.keys, p.base, keys.lists, keys.starts, keys.numbers, last,
-        which, last_of_all, which_of_all, found, counts,
+        p.origin, p.before, keys.chains.of_origin, p.key, keys.keys, keys.lists, keys.starts,
+        keys.numbers, last, which, keys.all_starts, keys.all_numbers, last_of_all, which_of_all,
+        found, counts,
     )  # fmt: skip
 
 

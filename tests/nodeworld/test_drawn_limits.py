@@ -4,7 +4,7 @@ import pytest
 
 from causalcast.limits import limits_of
 from causalcast.nodeworld import trial
-from causalcast.nodeworld.campaign import ENOUGH, EXPECTED, NodeCampaign
+from causalcast.nodeworld.campaign import ENOUGH, NodeCampaign, expected_to_fire
 from causalcast.nodeworld.drawn_limits import LEFT_OUT, expected
 from causalcast.nodeworld.plan import Plan, draw
 from causalcast.nodeworld.verdict import Outcome
@@ -56,7 +56,7 @@ def test_they_hold_while_the_world_runs_and_no_longer(monkeypatch: pytest.Monkey
 
 def test_a_limit_that_was_never_drawn_fails_the_campaign() -> None:
     names = expected("cbcast")
-    happened = dict.fromkeys(EXPECTED, 1)
+    happened = dict.fromkeys(expected_to_fire("cbcast"), 1)
     campaign = NodeCampaign("cbcast")
     for seed in range(ENOUGH):
         campaign.add(Outcome(seed, fired=dict(happened), limits=names[1:]))

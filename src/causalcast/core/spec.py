@@ -279,7 +279,8 @@ class ProtocolSpec(LayerSpec):
     whether `refusal` may speak against publishing, too. `commands`: what an operator may tell it;
     `command_plans(options, graph)`: sequences of them that make sense, for the search.
     `except_when`: where a promise is known not to hold, in a sentence that people see beside the
-    promises.
+    promises. `adds_to_bodies`: how many bytes a body may grow by inside, where a protocol hosts
+    others and gives them its own messages to carry.
     """
 
     def __init__(
@@ -308,6 +309,7 @@ class ProtocolSpec(LayerSpec):
         command_plans: Callable[[dict[str, OptionValue], Topology], list[CommandPlan]]
         | None = None,
         except_when: str = "",
+        adds_to_bodies: int = 0,
     ) -> None:
         assert restart in ("resume", "reborn"), f"restart = {restart!r}: resume or reborn"
         for guarantee in guarantees:
@@ -334,6 +336,7 @@ class ProtocolSpec(LayerSpec):
         self.commands = {form.name: form for form in commands}
         self.command_plans = command_plans
         self.except_when = except_when
+        self.adds_to_bodies = adds_to_bodies
 
     def command(self, words: str) -> Command:
         """What an operator says; raises ValueError where this protocol has no such command."""

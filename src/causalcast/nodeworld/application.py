@@ -25,6 +25,7 @@ class Ledger:
     done: set[MessageId] = field(default_factory=set)  # acknowledged, and that is durable
     wrong: list[str] = field(default_factory=list)
     reads_together: bool = True  # over all lives: groups were read in one order
+    began: int = 0  # publications
 
     def take(self, message: ReceivedMessage) -> None:
         """The application gets a message."""
@@ -37,25 +38,40 @@ class Ledger:
             self.wrong.append(f"{message!r} came with another body than before")
 
 
+@dataclass(frozen=True)
+class Habits:
+    """What is the same for all applications of a world."""
+
+    largest_body: int
+    publications: int  # of each node, over all lives
+
+
 class Application:
     """Publishes for a while, reads for ever; slow, forgetful or quick, as it is drawn."""
 
-    def __init__(self, node: Node, ledger: Ledger, chance: random.Random, until: float) -> None:
+    def __init__(
+        self, node: Node, ledger: Ledger, chance: random.Random, habits: Habits, until: float
+    ) -> None:
         self._node = node
         self._ledger = ledger
         self._chance = chance
+        self._habits = habits
         self._until = until  # when it ceases to publish
         self._is_slow = chance.random() < 0.3
         self._gives_back = chance.random() < 0.3
+        self._gives_up = chance.random() < 0.2  # waits for no receipt for long
+        self._falls_behind = chance.random() < 0.2
         self._reads_together = chance.random() < 0.7
-        self._burst = chance.choice((1, 1, 5, 40))
-        self._largest = chance.choice((10, 100, 2000))
+        self._burst = chance.choice((1, 1, 5, 40, 200))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Let it run in the loop, until the node stops."""
         node, loop = self._node, asyncio.get_running_loop()
-        groups = node.status()["groups"]
+        # Who joins late is to read what comes from its first moment on.
+        names = node.config.blueprint.groups.names
+        late = [names[group] for group in node.config.late_groups]
+        groups = list(dict.fromkeys([*node.status()["groups"], *late]))
         work = []
         if self._reads_together and groups:
             node.on_message(self._handle, *groups)
@@ -74,13 +90,24 @@ class Application:
             while loop.time() < self._until:
                 await asyncio.sleep(self._chance.choice((0.001, 0.05, 0.3)))
                 for _ in range(self._chance.randint(1, self._burst)):
+                    if self._ledger.began >= self._habits.publications:
+                        return
                     await self._publish_one(self._chance.choice(groups))
 
     async def _publish_one(self, group: Group) -> None:
-        body = self._chance.randbytes(8 + self._chance.randint(0, self._largest))
+        body = self._body()
+        self._ledger.began += 1
         self._ledger.log.append(("publish", group.name, body))
-        receipt = await group.publish(body)
-        self._ledger.published[receipt.id] = body
+        within = 0.02 if self._gives_up and self._chance.random() < 0.3 else None
+        with contextlib.suppress(TimeoutError):  # then nobody knows whether it was published
+            receipt = await asyncio.wait_for(group.publish(body), within)
+            self._ledger.published[receipt.id] = body
+
+    def _body(self) -> bytes:
+        """Some are as large as they may be."""
+        largest = self._habits.largest_body
+        size = largest if self._chance.random() < 0.1 else self._chance.randint(8, max(8, largest))
+        return self._chance.randbytes(8) + bytes(max(0, size - 8))
 
     async def _read(self, group: Group) -> None:
         with contextlib.suppress(CausalcastError):
@@ -90,6 +117,8 @@ class Application:
     async def _handle(self, message: ReceivedMessage) -> None:
         if self._is_slow:
             await asyncio.sleep(0.005)
+        if self._falls_behind and self._chance.random() < 0.02:
+            await asyncio.sleep(3.0)
         if self._gives_back and self._chance.random() < 0.1:
             message.give_back()
             return

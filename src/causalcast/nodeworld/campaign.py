@@ -1,6 +1,5 @@
 """Many worlds, on all cores: what failed, what happened and what never did."""
 
-import logging
 import multiprocessing
 import time
 from collections import Counter
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from causalcast.errors import ConfigError
 from causalcast.nodeworld.drawn_limits import expected
 from causalcast.nodeworld.plan import draw
 from causalcast.nodeworld.trial import try_plan
@@ -22,14 +20,21 @@ EXPECTED: Final = (
     "power",
     "stop",
     "start",
+    "died_writing",
+    "freeze",
     "cut",
+    "half_close",
     "silence",
-    "full",
+    "one_way",
     "slow",
+    "full",
+    "read_only",
+    "sync_error",
     "dial_refused",
+    "dial_unanswered",
     "writer_paused",
-    "compaction",
 )
+EXPECTED_OF_RESUMED: Final = ("compaction", "put_back")  # where nodes go on with their disks
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 
 
@@ -56,7 +61,9 @@ class NodeCampaign:
 
     def never_fired(self) -> list[str]:
         """What should have happened and did not; few seeds may leave something out."""
-        return [] if self.seeds < ENOUGH else [k for k in EXPECTED if not self.fired[k]]
+        if self.seeds < ENOUGH:
+            return []
+        return [kind for kind in expected_to_fire(self.protocol) if not self.fired[kind]]
 
     def never_drawn(self) -> list[str]:
         """The limits that no seed drew, though they can matter here."""
@@ -69,6 +76,12 @@ class NodeCampaign:
         return not self.failures and not self.never_fired() and not self.never_drawn()
 
 
+def expected_to_fire(protocol: str) -> tuple[str, ...]:
+    """What a campaign of this protocol has to see."""
+    is_resumed = find_protocol(protocol).restart == "resume"
+    return (*EXPECTED, *EXPECTED_OF_RESUMED) if is_resumed else EXPECTED
+
+
 def run_campaign(
     protocol: str,
     seeds: Sequence[int],
@@ -77,12 +90,7 @@ def run_campaign(
     progress: Callable[[float], None] | None = None,
 ) -> NodeCampaign:
     """Try all seeds; `first` stops at the first failure."""
-    spec = find_protocol(protocol)
-    if spec.restart != "resume":
-        raise ConfigError(
-            f"{protocol}: its nodes come back as somebody new; --world nodes runs protocols whose "
-            "nodes resume from their disks"
-        )
+    find_protocol(protocol)  # or it says which there are
     if protocol.endswith(".py"):
         protocol = str(Path(protocol).resolve())  # the world has folders of its own
     campaign = NodeCampaign(protocol)
@@ -107,12 +115,7 @@ def _outcomes(protocol: str, seeds: Sequence[int], processes: int) -> Iterator[O
 
 
 def _try(task: tuple[str, int]) -> Outcome:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
-    try:
-        return try_plan(draw(*task))
-    finally:
-        logging.disable(before)
+    return try_plan(draw(*task))
 
 
 def facts_of(campaign: NodeCampaign) -> dict[str, Any]:

@@ -2,18 +2,23 @@
 
 Files are bytes in memory. A kill leaves everything that was written; a power cut leaves what was
 synced, and of the rest of each file any prefix. A new or changed name is on the disk when its
-folder was synced. A disk can be full for a while, and its syncs take time. Traces survive whatever
-happens: they are what the run is judged by.
+folder was synced. A disk can be full, read-only or broken for a while, its syncs take time, a
+process can die at any call to it, and an old copy can take its place. Traces survive power cuts:
+they are what the run is judged by.
 """
 
 import asyncio
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from causalcast.disk import Disk, File, Worker
+
+
+class Died(BaseException):
+    """The process died in the middle of a call to its disk: nothing of it happens any more."""
 
 
 class _Lock:
@@ -26,10 +31,32 @@ class _Lock:
 class _Content:
     """The bytes of one file: as programs see them, and as they are on the disk."""
 
-    def __init__(self) -> None:
-        self.cached = bytearray()
-        self.durable = b""
+    def __init__(self, content: bytes = b"") -> None:
+        self.cached = bytearray(content)
+        self.durable = bytearray(content)
+        self.changed_from = len(content)  # up to there both are the same
         self.lock: _Lock | None = None
+
+    def cut(self, size: int) -> None:
+        """What is behind is no longer in the cache."""
+        del self.cached[size:]
+        self.changed_from = min(self.changed_from, size)
+
+    def sync(self) -> None:
+        """What is in the cache is on the disk."""
+        self.durable[self.changed_from :] = self.cached[self.changed_from :]
+        self.changed_from = len(self.cached)
+
+    def lose(self, chance: random.Random) -> None:
+        """The cache is gone. Of what was added to the file a part may have been written."""
+        if self.changed_from == len(self.durable):
+            self.durable += self.cached[self.changed_from :][: chance.randint(0, self.unsynced())]
+        self.cached = bytearray(self.durable)
+        self.changed_from = len(self.durable)
+
+    def unsynced(self) -> int:
+        """How many bytes were added and are not on the disk."""
+        return max(0, len(self.cached) - self.changed_from)
 
 
 class SimDisk(Disk):
@@ -38,30 +65,42 @@ class SimDisk(Disk):
     def __init__(self, chance: random.Random, sync_seconds: float) -> None:
         self.sync_seconds = sync_seconds
         self.is_full = False
+        self.is_read_only = False
+        self.fails_to_sync = False
+        self.failed_syncs = 0
         self.calls = 0
+        self.die_in = 0  # calls; 0: not at all
+        self.on_death: Callable[[], None] = lambda: None
+        self.age = 0  # how many processes have used it and are gone
         self._chance = chance
         self._names: dict[Path, _Content] = {}
         self._durable_names: dict[Path, _Content] = {}
 
     # What happens to it
 
-    def forget_locks(self) -> None:
-        """The process is gone, and what it had locked with it."""
+    def process_ended(self) -> None:
+        """The process is gone, what it had locked with it, and its open files lead nowhere."""
+        self.age += 1
+        self.die_in = 0
         for content in self._names.values():
             content.lock = None
+
+    def copy(self) -> dict[Path, bytes]:
+        """A backup of everything, taken between two calls."""
+        return self.files()
+
+    def put_back(self, copy: Mapping[Path, bytes]) -> None:
+        """An old copy takes the place of everything there is."""
+        self._names = {path: _Content(content) for path, content in copy.items()}
+        self._durable_names = dict(self._names)
 
     def cut_power(self) -> None:
         """What was not synced is lost, or torn; names go back to those that are durable."""
         traces = {path: content for path, content in self._names.items() if is_trace(path)}
         self._names = {**self._durable_names, **traces}
         for path, content in self._names.items():
-            if is_trace(path):
-                continue
-            kept = len(content.durable)
-            if content.cached.startswith(content.durable):
-                kept += self._chance.randint(0, len(content.cached) - kept)
-                content.durable = bytes(content.cached[:kept])
-            content.cached = bytearray(content.durable)
+            if not is_trace(path):
+                content.lose(self._chance)
 
     def files(self) -> dict[Path, bytes]:
         """Everything there is, for the judges."""
@@ -70,13 +109,14 @@ class SimDisk(Disk):
     # What a node asks for
 
     def open(self, path: Path, new: bool = False, mode: int = 0o600) -> File:
-        self.calls += 1
+        self.begin_call(self.age)
         content = self._names.get(path)
         if content is None:
             self.check_room()
             content = self._names[path] = _Content()
+        self.check_writable()
         if new:
-            content.cached = bytearray()
+            content.cut(0)
         return SimFile(self, content)
 
     def exists(self, path: Path) -> bool:
@@ -92,18 +132,22 @@ class SimDisk(Disk):
         return bytes(self._found(path).cached)
 
     def rename(self, path: Path, to: Path) -> None:
-        self.calls += 1
+        self.begin_call(self.age)
+        self.check_writable()
         self._names[to] = self._found(path)
         del self._names[path]
 
     def remove(self, path: Path) -> None:
+        self.begin_call(self.age)
+        self.check_writable()
         self._names.pop(path, None)
 
     def make_folder(self, folder: Path) -> None:
         """Folders are there as soon as a file is in them."""
 
     def sync_folder(self, folder: Path) -> None:
-        self.calls += 1
+        self.begin_call(self.age)
+        self.check_sync()
         for path in [path for path in self._durable_names if path.parent == folder]:
             if path not in self._names:
                 del self._durable_names[path]
@@ -114,10 +158,33 @@ class SimDisk(Disk):
     def worker(self, loop: asyncio.AbstractEventLoop, name: str) -> Worker:
         return SimWorker(self, loop)
 
+    def begin_call(self, age: int) -> None:
+        """A process that opened its files at this age does something; it may die of it."""
+        if age != self.age:
+            raise Died
+        self.calls += 1
+        if self.die_in:
+            self.die_in -= 1
+            if not self.die_in:
+                self.on_death()
+                raise Died
+
     def check_room(self) -> None:
         """Raise if nothing more can be written."""
+        self.check_writable()
         if self.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def check_writable(self) -> None:
+        """Raise if nothing can be changed."""
+        if self.is_read_only:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def check_sync(self) -> None:
+        """Raise if what is in the cache cannot be written."""
+        if self.fails_to_sync:
+            self.failed_syncs += 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def next_sync(self) -> float:
         """Seconds that the next sync takes."""
@@ -142,6 +209,7 @@ class SimFile(File):
         super().__init__(-1)
         self._disk = disk
         self._content = content
+        self._age = disk.age
         self._lock = _Lock()
         self._is_open = True
 
@@ -152,20 +220,23 @@ class SimFile(File):
         return bytes(self._content.cached[offset : offset + length])
 
     def write(self, offset: int, data: bytes) -> None:
-        self._disk.calls += 1
+        self._disk.begin_call(self._age)
         self._disk.check_room()
-        cached = self._content.cached
+        content, cached = self._content, self._content.cached
+        content.changed_from = min(content.changed_from, offset, len(cached))
         if len(cached) < offset:
             cached.extend(bytes(offset - len(cached)))
         cached[offset : offset + len(data)] = data
 
     def truncate(self, size: int) -> None:
-        self._disk.calls += 1
-        del self._content.cached[size:]
+        self._disk.begin_call(self._age)
+        self._disk.check_writable()
+        self._content.cut(size)
 
     def sync(self) -> None:
-        self._disk.calls += 1
-        self._content.durable = bytes(self._content.cached)
+        self._disk.begin_call(self._age)
+        self._disk.check_sync()
+        self._content.sync()
 
     def sync_content(self) -> None:
         self.sync()
@@ -178,6 +249,7 @@ class SimFile(File):
 
     def again(self) -> File:
         other = SimFile(self._disk, self._content)
+        other._age = self._age
         other._lock = self._lock
         self._lock.open_files += 1
         return other

@@ -6,7 +6,16 @@ from typing import Final
 from causalcast.limits import drawn, limits_of
 from causalcast.registry import find_protocol
 
-ROOMS: Final = ("core", "parts", "detectors", "overlays", "wire", "trace.node_log", "runtime")
+ROOMS: Final = (
+    "core",
+    "parts",
+    "detectors",
+    "overlays",
+    "wire",
+    "trace.node_log",
+    "runtime",
+    "protocols",
+)
 
 # Names begin with these. What no world of ours has cannot be tried there.
 LEFT_OUT: Final = {
@@ -30,14 +39,18 @@ def expected(protocol: str) -> list[str]:
     """The limits that a campaign of this protocol has to draw."""
     spec = find_protocol(protocol)
     hosted = [] if spec.contains is None else spec.contains(spec.settings({}))
-    rooms = [*ROOMS, "protocols"]
     own = tuple(f"protocols.{name}." for name in (spec.name, *hosted))
     return [
         name
-        for name in limits_of(*rooms)
+        for name in limits_of(*ROOMS)
         if not name.startswith(tuple(LEFT_OUT))
         and (not name.startswith("protocols.") or name.startswith(own))
     ]
+
+
+def import_limits() -> None:
+    """Let all limits of nodes be known by their names."""
+    limits_of(*ROOMS)
 
 
 def drawn_limits(protocol: str, seed: int, in_file: Mapping[str, int]) -> dict[str, float]:
@@ -45,7 +58,7 @@ def drawn_limits(protocol: str, seed: int, in_file: Mapping[str, int]) -> dict[s
 
     What the configuration of its nodes sets (`in_file`) is among them.
     """
-    every = limits_of(*ROOMS, "protocols")
+    every = limits_of(*ROOMS)
     limits = {name: every[name] for name in expected(protocol)}
     values = drawn(limits, f"limits/{protocol}/{seed}")
     for name, limit in limits.items():

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,7 +14,7 @@ class Life:
         self.stands_still = False
         # Held here, or the garbage collector would close coroutines that only stand still.
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        self.never_called: list[Callable[[], object]] = []
+        self.never_called: list[WhileItLives] = []
 
     def end(self) -> None:
         """Nothing of it happens any more: a killed process does not run its `finally` either."""
@@ -25,11 +24,25 @@ class Life:
         """A task of it is done."""
         self.tasks.pop(task, None)
 
+    def freeze(self) -> None:
+        """Nothing of it happens for a while, as with SIGSTOP; the network around it goes on."""
+        self.stands_still = True
+
+    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What was due meanwhile happens now, unless somebody cancelled it."""
+        if not self.is_over:
+            self._release(loop)
+
     def thaw(self, loop: asyncio.AbstractEventLoop) -> None:
         """The run is over: what stood still can be cancelled now, and clean up."""
-        self.is_over, self.stands_still = True, False
-        for callback in self.never_called:
-            loop.call_soon(callback)
+        self.is_over = True
+        self._release(loop)
+
+    def _release(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stands_still = False
+        postponed, self.never_called = self.never_called, []
+        for callback in postponed:
+            loop.call_soon(callback.late, context=callback.context)
 
     def context(self) -> contextvars.Context:
         """A context in which everything belongs to this life."""
@@ -60,16 +73,51 @@ def life_of(context: contextvars.Context | None) -> Life | None:
     return LIFE.get() if context is None else context.get(LIFE)
 
 
-def while_it_lives(
-    callback: Callable[..., object], context: contextvars.Context | None
-) -> Callable[..., object]:
-    """The same callback, unless the life it belongs to has ended by then."""
+class WhileItLives:
+    """A callback that waits while its life stands still, for ever if that life has ended."""
+
+    __slots__ = ("_arguments", "_callback", "_life", "context", "handle")
+
+    def __init__(
+        self,
+        life: Life,
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> None:
+        self.handle: asyncio.Handle | None = None  # who has it may cancel the callback
+        self.context = context
+        self._life = life
+        self._callback = callback
+        self._arguments = arguments
+
+    def __call__(self) -> None:
+        if self._life.stands_still:
+            self._life.never_called.append(self)
+        else:
+            self._callback(*self._arguments)
+
+    def late(self) -> None:
+        """Its life goes on."""
+        if self.handle is None or not self.handle.cancelled():
+            self._callback(*self._arguments)
+
+
+Schedule = Callable[..., Any]  # as `call_soon` of a loop, without the time
+
+
+def schedule(
+    later: Schedule,
+    callback: Callable[..., object],
+    arguments: tuple[Any, ...],
+    context: contextvars.Context | None,
+) -> Any:
+    """Call it later, if the life it belongs to goes on then; gives asyncio's handle."""
     life = life_of(context)
-    return callback if life is None else functools.partial(_call, life, callback)
-
-
-def _call(life: Life, callback: Callable[..., object], *args: Any) -> None:
-    if life.stands_still:
-        life.never_called.append(functools.partial(callback, *args))
-    else:
-        callback(*args)
+    if life is None:
+        return later(callback, *arguments, context=context)
+    if context is None:
+        context = contextvars.copy_context()
+    waiting = WhileItLives(life, callback, arguments, context)
+    waiting.handle = later(waiting, context=context)
+    return waiting.handle

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextvars
+import functools
 import selectors
 from collections.abc import Callable
 from typing import Any
 
-from causalcast.nodeworld.lives import make_task, while_it_lives
+from causalcast.nodeworld.lives import make_task, schedule
 
 
 class Livelock(Exception):
@@ -20,6 +21,7 @@ class WorldLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self.callbacks = 0
         self._most_callbacks = most_callbacks
+        self._is_swept = False
         super().__init__(_Waiting(self))
         self.set_task_factory(make_task)  # type: ignore[arg-type]  # its stub lacks the context
 
@@ -31,6 +33,17 @@ class WorldLoop(asyncio.SelectorEventLoop):
         """Nobody has anything to do before that."""
         self._now += seconds
 
+    def sweep(self) -> None:
+        """The run is over: whatever is still asked for, by what is collected, never happens."""
+        self._is_swept = True
+        self._ready.clear()  # type: ignore[attr-defined]
+        self.set_exception_handler(lambda _loop, _context: None)
+        self.close()
+
+    def _check_closed(self) -> None:
+        if not self._is_swept:
+            super()._check_closed()  # type: ignore[misc]
+
     def call_soon(  # type: ignore[override]
         self,
         callback: Callable[..., object],
@@ -41,7 +54,8 @@ class WorldLoop(asyncio.SelectorEventLoop):
         self.callbacks += 1
         if self.callbacks > self._most_callbacks:
             raise Livelock(f"more than {self._most_callbacks} callbacks")
-        return super().call_soon(while_it_lives(callback, context), *args, context=context)
+        handle: asyncio.Handle = schedule(super().call_soon, callback, args, context)
+        return handle
 
     def call_at(  # type: ignore[override]
         self,
@@ -51,7 +65,9 @@ class WorldLoop(asyncio.SelectorEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """As in asyncio, unless the life it belongs to has ended by then."""
-        return super().call_at(when, while_it_lives(callback, context), *args, context=context)
+        later = functools.partial(super().call_at, when)
+        handle: asyncio.TimerHandle = schedule(later, callback, args, context)
+        return handle
 
 
 class _Waiting(selectors.DefaultSelector):

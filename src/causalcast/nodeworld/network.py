@@ -1,8 +1,9 @@
 """A simulated network: byte streams between processes, with everything that TCP lets happen.
 
-Bytes arrive in order, in pieces of any size, after a latency of their way. What a reader does not
-take stops its writer. Links can be cut (both ends hear of it), ways can be silent (nobody hears of
-anything until they are healed), dials can be refused or stay without an answer.
+Bytes arrive in order, in pieces of any size, after a latency of their way and as fast as it carries
+them. What a reader does not take stops its writer. Links can be cut (both ends hear of it, or one),
+ways can be silent in both directions or in one (nobody hears of anything until they are healed),
+dials can be refused or stay without an answer.
 """
 
 import asyncio
@@ -31,7 +32,10 @@ class Network:
         self.latency: dict[tuple[int, int], float] = {}  # seconds, by way
         self.usual_latency = 0.001
         self.largest_piece = 1 << 16
-        self._silent: set[frozenset[int]] = set()
+        self.bytes_per_second = 0  # of each way; 0: as many as come
+        self.bytes = 0  # that arrived
+        self.dials = 0
+        self._silent: set[tuple[int, int]] = set()  # ways: from, to
         self._doors: dict[int, SimDoorway] = {}
         self._streams: dict[Stream, None] = {}
 
@@ -41,9 +45,11 @@ class Network:
 
     # What happens to it
 
-    def silence(self, a: int, b: int) -> None:
-        """Nothing passes between two machines, and nobody is told."""
-        self._silent.add(frozenset((a, b)))
+    def silence(self, a: int, b: int, one_way: bool = False) -> None:
+        """Nothing passes between two machines, or from the first to the second; nobody is told."""
+        self._silent.add((a, b))
+        if not one_way:
+            self._silent.add((b, a))
 
     def heal(self) -> None:
         """Everything passes again; what was under way goes on."""
@@ -51,9 +57,22 @@ class Network:
         for stream in list(self._streams):
             stream.pump()
 
+    def calm_down(self) -> None:
+        """Every way is as it should be."""
+        self.latency.clear()
+        self.bytes_per_second = 0
+        self.heal()
+
     def is_silent(self, a: int, b: int) -> bool:
-        """Whether nothing passes between two machines now."""
-        return frozenset((a, b)) in self._silent
+        """Whether nothing passes from one machine to another now."""
+        return (a, b) in self._silent
+
+    def half_close(self, a: int, b: int) -> bool:
+        """The first loses its connections to the second, which hears of it when it writes."""
+        ends = [s.sender for s in self._streams if (s.sender.port, s.receiver.port) == (a, b)]
+        for end in ends:
+            end.lost_alone()
+        return bool(ends)
 
     def cut(self, a: int, b: int) -> bool:
         """Break the connections between two machines; False if there is none."""
@@ -95,8 +114,9 @@ class Network:
 
     async def connect(self, factory: ProtocolFactory, me: int, port: int) -> None:
         """Dial; OSError if nobody is there, and no answer at all on a silent way."""
+        self.dials += 1
         await asyncio.sleep(self.way(me, port))
-        if self.is_silent(me, port):
+        if self.is_silent(me, port) or self.is_silent(port, me):
             self.count("dial_unanswered")
             await asyncio.Future()  # whoever dialled says for how long it waits
         door = self._doors.get(port)
@@ -131,6 +151,7 @@ class Stream:
         self._arrived = bytearray()
         self._pieces: collections.deque[bytes | None] = collections.deque()  # on their way
         self._last_at = 0.0
+        self._free_at = 0.0  # when the way has carried what was put on it
         self._end: Exception | None = None
         self._is_ending = False
         self._is_ended = False
@@ -180,7 +201,11 @@ class Stream:
         """Let a piece arrive, or the end of all pieces, behind everything before it."""
         network = self._network
         way = network.way(self.sender.port, self.receiver.port)
-        self._last_at = max(self._last_at, network.loop.time() + way)
+        now = network.loop.time()
+        if piece is not None and network.bytes_per_second:
+            self._free_at = max(self._free_at, now) + len(piece) / network.bytes_per_second
+            way += self._free_at - now
+        self._last_at = max(self._last_at, now + way)
         self._pieces.append(piece)
         network.loop.call_at(self._last_at, self._next_arrives, context=_NOBODY)
 
@@ -203,6 +228,7 @@ class Stream:
 
     def _arrive(self, piece: bytes) -> None:
         self._under_way -= len(piece)
+        self._network.bytes += len(piece)
         if self.is_unread:
             self.sender.broken(ConnectionResetError("nobody reads there"))
             return
@@ -291,6 +317,13 @@ class SimTransport(asyncio.Transport):
             stream.forget()
         for end in (self, self.stream.receiver):
             self._network.loop.call_soon(end._lose, reason, context=end.context)
+
+    def lost_alone(self) -> None:
+        """This end is reset, and nothing tells the other one."""
+        self.stream.forget()
+        self.incoming().is_unread = True
+        reason = ConnectionResetError("half open")
+        self._network.loop.call_soon(self._lose, reason, context=self.context)
 
     def _lose(self, reason: Exception | None) -> None:
         if not self.is_over and self._protocol is not None:

@@ -4,57 +4,68 @@ import asyncio
 import gc
 import random
 import warnings
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from causalcast.errors import CausalcastError
 from causalcast.limits import set_to
-from causalcast.nodeworld.disk import SimDisk
+from causalcast.nodeworld.application import Habits
+from causalcast.nodeworld.configs import config_of
+from causalcast.nodeworld.disk import Died, SimDisk
 from causalcast.nodeworld.loop import WorldLoop
 from causalcast.nodeworld.network import Network
 from causalcast.nodeworld.plan import UNTIL, Event, Plan
 from causalcast.nodeworld.process import SimProcess
+from causalcast.nodeworld.rest import LogLines, Rest
 from causalcast.nodeworld.verdict import Outcome, judge_world
-from causalcast.runtime.node_config import NodeConfig
 
 MOST_CALLBACKS: Final = 3_000_000
-REST_WITHIN: Final = 300.0  # seconds for everybody to have everything
-FOLDER: Final = Path("/world")
+ENDINGS: Final = ("kill", "power", "stop", "die_writing", "full", "read_only", "sync_error")
+JOIN_EVERY: Final = 0.05  # seconds between those who come to a cluster that nodes join
+
+# What a node may say that was not given what it needs.
+OF_ITS_DISK: Final = ("No space left", "Read-only file system", "Input/output error")
 
 
 class World:
     """All machines, and what happens to them."""
 
-    def __init__(self, plan: Plan, loop: WorldLoop) -> None:
+    def __init__(self, plan: Plan, loop: WorldLoop, lines: LogLines) -> None:
         self.plan = plan
         self.loop = loop
         self.outcome = Outcome(plan.seed)
         chance = random.Random(f"world/{plan.protocol}/{plan.seed}")
         self.network = Network(loop, random.Random(chance.random()))
         self.network.usual_latency = plan.latency_ms / 1000
+        self.network.bytes_per_second = plan.bytes_per_second
         self.network.largest_piece = plan.largest_piece
         self.processes = {
-            node: SimProcess(
-                _config(plan, node),
+            machine: SimProcess(
+                partial(config_of, plan, machine),
                 self.network,
                 SimDisk(random.Random(chance.random()), plan.sync_ms / 1000),
                 random.Random(chance.random()),
+                Habits(plan.largest_body, plan.publications),
             )
-            for node in range(1, plan.nodes + 1)
+            for machine in range(1, plan.machines + 1)
         }
+        self._rest = Rest(self.network, self.processes, lines)
         some = next(iter(self.processes.values()))
         self.guarantees = list(some.config.blueprint.protocol.guarantees)
         loop.set_exception_handler(self._unheard)
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, CausalcastError):  # applications hear of those
+        if not isinstance(error, CausalcastError | Died):  # applications hear of the former
             self.outcome.problems.append(f"unheard: {context.get('message')}: {error!r}")
 
     async def run(self) -> None:
         """Everything that the plan says, the calm, and the end."""
         for process in self.processes.values():
             process.start(UNTIL)
+            if self.plan.is_joined:
+                await asyncio.sleep(JOIN_EVERY)
         for event in self.plan.events:
             await asyncio.sleep(max(0.0, event.at - self.loop.time()))
             if await self._happens(event):
@@ -69,51 +80,94 @@ class World:
                     self.outcome.fired[name] = self.outcome.fired.get(name, 0) + count
 
     async def _happens(self, event: Event) -> bool:
-        who = [self.processes[node] for node in event.nodes]
-        ports = [process.config.listen.port for process in who]
-        if event.kind in ("kill", "power"):
-            return who[0].crash(power=event.kind == "power")
-        if event.kind == "stop":
-            return await who[0].stop()
-        if event.kind == "start":
-            if not who[0].is_up:
-                who[0].start(UNTIL)
-            return True
-        if event.kind == "cut":
-            return self.network.cut(ports[0], ports[1])
-        if event.kind == "silence":
-            self.network.silence(ports[0], ports[1])
-        elif event.kind == "heal":
+        """Whether it did: who is down cannot die, and the last of a cluster may not."""
+        if event.kind == "heal":
             self.network.heal()
-        elif event.kind == "slow":
-            self.network.latency[ports[0], ports[1]] = event.value
-        elif event.kind in ("full", "room"):
-            who[0].disk.is_full = event.kind == "full"
+            return True
+        who = self.processes[event.machines[0]]
+        if len(event.machines) == 2:
+            return self._happens_between(event, who, self.processes[event.machines[1]])
+        if event.kind in ENDINGS and self.plan.is_joined and not self._is_missed_by_nobody(who):
+            return False
+        if event.kind == "stop":
+            return await who.stop()
+        return self._DEEDS[event.kind](self, who, event)
+
+    def _happens_between(self, event: Event, one: SimProcess, other: SimProcess) -> bool:
+        a, b = one.config.listen.port, other.config.listen.port
+        if event.kind == "cut":
+            return self.network.cut(a, b)
+        if event.kind == "half_close":
+            return self.network.half_close(a, b)
+        if event.kind == "slow":
+            self.network.latency[a, b] = event.value
+        else:
+            self.network.silence(a, b, one_way=event.kind == "one_way")
         return True
+
+    def _is_missed_by_nobody(self, who: SimProcess) -> bool:
+        """Whether the cluster goes on without a machine: two others are linked, or one was."""
+        others = [process for process in self.processes.values() if process is not who]
+        return sum(process.is_linked for process in others) >= min(2, len(others))
+
+    def _start(self, who: SimProcess, event: Event) -> bool:
+        if not who.is_up:
+            who.start(UNTIL)
+        return True
+
+    def _die_writing(self, who: SimProcess, event: Event) -> bool:
+        who.disk.die_in = round(event.value) if who.is_up else 0
+        return who.is_up
+
+    def _go_on(self, who: SimProcess, event: Event) -> bool:
+        who.go_on()
+        return True
+
+    def _copy(self, who: SimProcess, event: Event) -> bool:
+        who.copy_disk()
+        return True
+
+    def _disk_fails(self, who: SimProcess, event: Event) -> bool:
+        disk = who.disk
+        disk.is_full = event.kind == "full"
+        disk.is_read_only = event.kind == "read_only"
+        disk.fails_to_sync = event.kind == "sync_error"
+        return True
+
+    _DEEDS: Final[dict[str, Callable[["World", SimProcess, Event], bool]]] = {
+        "kill": lambda self, who, event: who.crash(power=False),
+        "power": lambda self, who, event: who.crash(power=True),
+        "start": _start,
+        "die_writing": _die_writing,
+        "freeze": lambda self, who, event: who.freeze(),
+        "go_on": _go_on,
+        "copy": _copy,
+        "put_back": lambda self, who, event: who.put_back_disk(),
+        "full": _disk_fails,
+        "read_only": _disk_fails,
+        "sync_error": _disk_fails,
+        "disk_works": _disk_fails,
+    }
 
     async def _calm(self) -> None:
         """Nothing more happens: whoever is down comes back, and everybody gets everything."""
-        self.network.heal()
-        self.network.latency.clear()
+        self.network.calm_down()
         for process in self.processes.values():
-            process.disk.is_full = False
-            process.failures = [f for f in process.failures if "No space left" not in f]
-        deadline = self.loop.time() + REST_WITHIN
-        calm_since = self.loop.time()
-        before: list[Any] = []
-        while self.loop.time() < deadline and self.loop.time() - calm_since < 10.0:
-            for process in self.processes.values():
-                if not process.is_up:
-                    process.start(0.0)
-            await asyncio.sleep(0.5)
-            found = [p.node.status() if p.node else None for p in self.processes.values()]
-            now = [s and [s["delivered"], s["unacknowledged"]] for s in found]
-            busy = [s is None or s["publishers_wait"] or s["unacknowledged"] for s in found]
-            if now != before or any(busy):
-                calm_since = self.loop.time()
-                before = now
-        if self.loop.time() >= deadline:
-            self.outcome.problems.append("no rest: something still happens after five minutes")
+            process.go_on()
+            disk = process.disk
+            disk.is_full = disk.is_read_only = disk.fails_to_sync = False
+            disk.die_in = 0
+            process.failures = [f for f in process.failures if not any(o in f for o in OF_ITS_DISK)]
+        if any(process.has_old_disk for process in self.processes.values()):
+            await asyncio.sleep(60.0)  # who has lost what it said may be refused for ever
+            self._forgive_old_disks()
+            return
+        judges_storms = not self.plan.draws_times()
+        self.outcome.problems += await self._rest.come(judges_storms)
+
+    def _forgive_old_disks(self) -> None:
+        for process in self.processes.values():
+            process.failures = []
 
 
 def try_plan(plan: Plan) -> Outcome:
@@ -127,15 +181,17 @@ def try_plan(plan: Plan) -> Outcome:
 def _try(plan: Plan) -> Outcome:
     loop = WorldLoop(MOST_CALLBACKS)
     gc.disable()  # a collection would run the `finally` of a node that was killed
+    lines = LogLines()
     try:
         asyncio.set_event_loop(loop)
-        world = World(plan, loop)
+        world = World(plan, loop, lines)
         outcome = world.outcome
         try:
-            loop.run_until_complete(world.run())
+            with lines:
+                loop.run_until_complete(world.run())
         except Exception as error:
             outcome.problems.append(f"the world broke: {error!r}")
-        judge_world(world.guarantees, world.processes, outcome)
+        judge_world(world.guarantees, world.processes, plan.is_joined, outcome)
         outcome.callbacks = loop.callbacks
         outcome.seconds = loop.time()
         outcome.fired.update(world.network.counts)
@@ -143,40 +199,6 @@ def _try(plan: Plan) -> Outcome:
     finally:
         # What a killed process had begun is never awaited, and that is as it should be.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-        loop.set_exception_handler(lambda _loop, _context: None)  # the rest is swept away
         asyncio.set_event_loop(None)
-        loop._ready.clear()  # type: ignore[attr-defined]  # nothing of it is to happen
-        loop.close()
+        loop.sweep()
         gc.enable()
-
-
-def _config(plan: Plan, node: int) -> NodeConfig:
-    peers = ", ".join(f'{peer} = "127.0.0.1:{7000 + peer}"' for peer in range(1, plan.nodes + 1))
-    limits = "\n".join(f"{name} = {value}" for name, value in plan.limits.items())
-    return NodeConfig.parse(
-        f"""
-        [node]
-        id = {node}
-        listen = "127.0.0.1:{7000 + node}"
-        [cluster]
-        name = "world"
-        peers = {{ {peers} }}
-        [protocol]
-        name = "{plan.protocol}"
-        {plan.options}
-        [overlay]
-        {plan.overlay}
-        [groups]
-        {plan.groups}
-        [storage]
-        path = "node-{node}/data"
-        [trace]
-        path = "node-{node}/trace"
-        level = "{plan.level}"
-        [security]
-        tls = false
-        [limits]
-        {limits}
-        """,
-        FOLDER,
-    )

@@ -40,29 +40,39 @@ class Outcome:
 
 
 def judge_world(
-    guarantees: list[str], processes: Mapping[int, SimProcess], outcome: Outcome
+    guarantees: list[str], processes: Mapping[int, SimProcess], is_joined: bool, outcome: Outcome
 ) -> None:
-    """Everything that is wrong, written into the outcome, with a digest of what happened."""
-    ledgers = {node: process.ledger for node, process in processes.items()}
+    """Everything that is wrong, written into the outcome, with a digest of what happened.
+
+    Where nodes join, what one of them published last may die with it. Who was given an old disk has
+    lost what it said, and nobody can be blamed for that: the others must not be misled by it.
+    """
+    every = {node: (p, ledger) for p in processes.values() for node, ledger in p.ledgers.items()}
     digest = hashlib.sha256()
-    for node, ledger in ledgers.items():
+    for node, (_, ledger) in every.items():
         digest.update(repr((node, ledger.log, sorted(ledger.done))).encode())
-        outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
         outcome.publications += len(ledger.published)
+    is_misled = any(process.has_old_disk for process in processes.values())
+    judged = {node: both for node, both in every.items() if not both[0].has_old_disk}
+    ledgers = {node: ledger for node, (_, ledger) in judged.items()}
+    for node, ledger in ledgers.items():
+        outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
     outcome.problems += _wrong_bodies(ledgers)
     run = None
     try:
         run = _gathered(processes, digest)
     except CausalcastError as error:
-        outcome.problems.append(f"its trace cannot be gathered: {error}")
+        if not is_misled:
+            outcome.problems.append(f"its trace cannot be gathered: {error}")
     outcome.digest = digest.hexdigest()[:16]
-    if run is not None:
+    if run is not None and not is_misled:
         outcome.problems += _violations(run, guarantees)
-        outcome.problems += _held_against(run, ledgers)
+        outcome.problems += _held_against(run, ledgers, is_joined)
     if all(ledger.reads_together for ledger in ledgers.values()):
-        lines = list(_lines_of(ledgers, processes))
+        lines = list(_lines_of(judged))
         if lines:
-            told = import_records(iter(lines), "ledgers")
+            whole = False if is_joined or is_misled else None
+            told = import_records(iter(lines), "ledgers", whole=whole)
             found = _violations(told, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]
 
@@ -100,8 +110,12 @@ def _named(message: int) -> str:
     return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
-def _held_against(run: Run, ledgers: Mapping[int, Ledger]) -> list[str]:
-    """What applications were told, beside what the trace says."""
+def _held_against(run: Run, ledgers: Mapping[int, Ledger], is_joined: bool) -> list[str]:
+    """What applications were told, beside what the trace says.
+
+    Nodes that keep nothing die with what waits for their applications, and with rows that are not
+    written yet.
+    """
     columns = run.events.select(["node", "kind", "message"]).to_pydict()
     published: set[int] = set()
     delivered: dict[int, set[int]] = {}
@@ -110,7 +124,9 @@ def _held_against(run: Run, ledgers: Mapping[int, Ledger]) -> list[str]:
             published.add(message)
         elif kind == "deliver":
             delivered.setdefault(node, set()).add(message)
-    problems = []
+    problems: list[str] = []
+    if is_joined:
+        return problems
     for node, ledger in ledgers.items():
         for message in list(ledger.published.keys() - published)[:MOST_TOLD]:
             named = _named(message)
@@ -131,19 +147,18 @@ def _wrong_bodies(ledgers: Mapping[int, Ledger]) -> list[str]:
     ][:MOST_TOLD]
 
 
-def _lines_of(
-    ledgers: Mapping[int, Ledger], processes: Mapping[int, SimProcess]
-) -> Iterator[Record]:
+def _lines_of(judged: Mapping[int, tuple[SimProcess, Ledger]]) -> Iterator[Record]:
     """The ledgers as a log of another system.
 
     What was begun and never acknowledged may have been lost with a crash: it counts only if
     somebody got it.
     """
-    sure = {body for ledger in ledgers.values() for body in ledger.published.values()}
-    sure |= {body for ledger in ledgers.values() for body in ledger.handed.values()}
-    for node, ledger in ledgers.items():
-        groups = processes[node].config.blueprint.groups
-        joins = [groups.names[group] for group in groups.groups_of(processes[node].config.node)]
+    ledgers = [ledger for _, ledger in judged.values()]
+    sure = {body for ledger in ledgers for body in ledger.published.values()}
+    sure |= {body for ledger in ledgers for body in ledger.handed.values()}
+    for node, (process, ledger) in judged.items():
+        groups = process.config.blueprint.groups
+        joins = [groups.names[group] for group in groups.groups_of(process.config.node)]
         rows: list[dict[str, Any]] = [{"kind": "join", "group": name} for name in joins]
         rows += [
             {"kind": kind, "group": group, "message": body.hex()}

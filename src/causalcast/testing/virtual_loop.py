@@ -9,12 +9,13 @@ get to run its `finally` either.
 
 import asyncio
 import contextvars
+import functools
 import math
 import selectors
 from collections.abc import Callable
 from typing import Any, Final
 
-from causalcast.nodeworld.lives import LIFE, Life, make_task, while_it_lives
+from causalcast.nodeworld.lives import LIFE, Life, make_task, schedule
 from causalcast.simulator.worlds.simulation import Simulation
 
 __all__ = ["LIFE", "Life", "VirtualLoop"]
@@ -46,7 +47,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Handle:
         """As in asyncio, unless the life it belongs to has ended by then."""
         self._something_is_due = True
-        return super().call_soon(while_it_lives(callback, context), *args, context=context)
+        handle: asyncio.Handle = schedule(super().call_soon, callback, args, context)
+        return handle
 
     def call_at(  # type: ignore[override]
         self,
@@ -56,7 +58,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """As in asyncio, unless the life it belongs to has ended by then."""
-        return super().call_at(when, while_it_lives(callback, context), *args, context=context)
+        later = functools.partial(super().call_at, when)
+        handle: asyncio.TimerHandle = schedule(later, callback, args, context)
+        return handle
 
     def let_time_pass(self, seconds: float | None) -> None:
         """Run the world until somebody here has something to do, or for so long."""

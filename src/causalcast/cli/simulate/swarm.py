@@ -13,9 +13,8 @@ from causalcast.cli.shared.extras import require
 from causalcast.cli.shared.output import print_facts, progress_bar
 from causalcast.cli.shared.spark_options import add_spark_options
 from causalcast.cli.simulate.simulate import parse_settings
+from causalcast.cli.simulate.whole_nodes import run_nodes, run_plan
 from causalcast.errors import ConfigError
-from causalcast.nodeworld.campaign import facts_of
-from causalcast.nodeworld.campaign import run_campaign as run_nodes
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.shrink import Shrunk, shrink
@@ -36,12 +35,11 @@ def add_to(subparsers: Any) -> None:
         epilog="example: causalcast swarm --protocol vector_clock_broadcast --seeds 0..1000",
     )
     parser.add_argument(
-        "--protocol", required=True, metavar="NAME_OR_FILE", help="the protocol to test"
+        "--protocol", default="", metavar="NAME_OR_FILE", help="the protocol to test"
     )
     parser.add_argument(
         "--seeds",
         type=seed_range,
-        required=True,
         metavar="A..B",
         help="from A up to, but not including, B",
     )
@@ -59,7 +57,13 @@ def add_to(subparsers: Any) -> None:
         default="protocols",
         help="what runs: protocols alone in the simulator (many seeds), or whole nodes as shipped, "
         "with journal, links and applications, on simulated disks and networks. With nodes, "
-        "only --protocol, --seeds, --first, --processes and --json have a meaning",
+        "only --protocol, --seeds, --plan, --first, --keep, --processes and --json have a meaning",
+    )
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="with --world nodes, instead of --protocol and --seeds: a world that was kept",
     )
     parser.add_argument(
         "--check",
@@ -116,7 +120,8 @@ def add_to(subparsers: Any) -> None:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="write the first failure, made small, into this folder as a scenario",
+        help="write the first failure, made small, into this folder: as a scenario, or as a plan "
+        "of a world of nodes",
     )
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="by default one per core"
@@ -128,8 +133,12 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Try all seeds, say what happened, and make the first failure small."""
+    if options.world == "nodes" and options.plan is not None:
+        return run_plan(options.plan, options.json)
+    if not options.protocol or options.seeds is None:
+        raise ConfigError("expected --protocol NAME and --seeds A..B, such as --seeds 0..1000")
     if options.world == "nodes":
-        return _run_nodes(options)
+        return run_nodes(options)
     plan = _plan(options)
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
         campaign = _campaign(options, plan, progress)
@@ -139,29 +148,6 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_facts(campaign, kept)))
     else:
         _tell(campaign, shrunk, kept)
-    return 0 if campaign.succeeded() else 1
-
-
-def _run_nodes(options: argparse.Namespace) -> int:
-    processes = min(options.processes, len(options.seeds))
-    with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
-        campaign = run_nodes(options.protocol, options.seeds, processes, options.first, progress)
-    facts = facts_of(campaign)
-    if options.json:
-        print(json.dumps(facts))
-        return 0 if campaign.succeeded() else 1
-    failures, never = facts.pop("failures"), facts.pop("never_fired")
-    never_drawn = facts.pop("limits_never_drawn")
-    print_facts(facts)
-    for failure in failures[:SHOWN_FAILURES]:
-        print(f"seed {failure['seed']}; again: {failure['repeat']}")
-        for problem in failure["problems"]:
-            print(f"  {problem}")
-    for kind in never:
-        print(f"never happened, so nothing is known about it: {kind}")
-    for name in never_drawn:
-        print(f"never drawn, so nothing is known about it: the limit {name}")
-    print("verdict: " + ("ok" if campaign.succeeded() else "failed"))
     return 0 if campaign.succeeded() else 1
 
 

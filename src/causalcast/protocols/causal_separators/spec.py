@@ -236,6 +236,7 @@ SPEC = ProtocolSpec(
     cost="that of the zone's protocol with the zone's nodes for n, and 7 to 25 bytes",
     offers=["explain"],
     contains=contains,
+    adds_to_bodies=1 << 16,  # a unit of a zone names what its publication follows
     closes_groups=True,
     commands=[
         CommandForm("join", ["ZONE", "ZONE"], "connect two zones of the plan"),

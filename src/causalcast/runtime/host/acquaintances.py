@@ -6,8 +6,7 @@ So a neighbour whose disk went back in time is noticed, and this node's own by t
 import logging
 from typing import final
 
-from causalcast.core.ids import NodeId, number_of, origin_of
-from causalcast.core.outbox import Record
+from causalcast.core.ids import NodeId
 from causalcast.errors import NodeError
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.links.links import Links
@@ -15,7 +14,6 @@ from causalcast.runtime.lives import ADVICE, UNKNOWN, Known
 from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import Met
 from causalcast.runtime.storage.journal import Journal
-from causalcast.wire.codec import Codec
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +23,16 @@ class Acquaintances:
     """What is known of neighbours, and who of them knows more of this node than itself."""
 
     def __init__(self, observed: Observed, met: dict[int, Known]) -> None:
-        self.last_of: dict[NodeId, int] = {}  # the last number that a neighbour brought of its own
         self.older_than: dict[NodeId, str] = {}  # who knows more of this node, and why
         self.journal: Journal | None = None
         self._observed = observed
         self._met = met
+        self._last_of: dict[NodeId, int] = {}  # the last number that a neighbour brought of its own
 
     def known_of(self, peer: NodeId) -> Known | None:
         """What is known of `peer` from earlier links."""
         known = self._met.get(peer)
-        number = self.last_of.get(peer, 0)
+        number = self._last_of.get(peer, 0)
         if known is None or number <= known.published:
             return known
         return Known(known.incarnation, known.start, known.life, number)
@@ -52,9 +50,15 @@ class Acquaintances:
             published = 0 if before is None else before.published
             self._write_down(peer, Known(life.incarnation, life.start, life.life, published))
 
-    def take_leave(self, peer: NodeId) -> None:
-        """The link to `peer` ends: write down what it has published."""
-        self._write_down(peer, self.known_of(peer))
+    def hear(self, peer: NodeId, number: int) -> None:
+        """`peer` itself brought this publication of its own: write it down beside what came.
+
+        Only what it brings itself is certain to be of the life that is known, or an earlier one.
+        What others pass on may be of a life that this node has not met yet.
+        """
+        if number > self._last_of.get(peer, 0):
+            self._last_of[peer] = number
+            self._write_down(peer, self.known_of(peer))
 
     def _write_down(self, peer: NodeId, known: Known | None) -> None:
         """It goes to the disk with what comes next."""
@@ -63,16 +67,6 @@ class Acquaintances:
         if known != self._met.get(peer):
             self._met[peer] = known
             self.journal.append(durable_entry.encode(Met(peer, known)))
-
-    def know_again(self, records: list[Record], codec: Codec) -> None:
-        """What neighbours published may be known from records alone, after a crash."""
-        for record in records:
-            for publication in codec.publications(record.message):
-                known = self._met.get(origin_of(publication.id))
-                number = number_of(publication.id)
-                if known is not None and number > known.published:
-                    newer = Known(known.incarnation, known.start, known.life, number)
-                    self._met[origin_of(publication.id)] = newer
 
     def peer_went_back(self, peer: NodeId, reason: str) -> None:
         """The storage of `peer` is older than what is known of it; it gets no link."""

@@ -85,8 +85,8 @@ class Arrivals:
         `traced_size`: bytes of the one message there is, where rows tell what came.
         """
         peer, steps, stack, admission = link.peer, self._steps, self._stack, self._admission
-        out, last_of = steps.out, self._acquaintances.last_of
-        control = 0
+        out = steps.out
+        control = number = 0
         message: Message | None = None
         try:
             for layer, message, carried in messages:
@@ -107,9 +107,7 @@ class Arrivals:
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if carried and carried[-1].id >> NUMBER_BITS == peer:
-                    number = carried[-1].id & NUMBER_MASK
-                    if number > last_of.get(peer, 0):
-                        last_of[peer] = number
+                    number = max(number, carried[-1].id & NUMBER_MASK)
                 if traced_size and type(message) not in self._untraced:
                     about = self._codec.describe(message, traced_size)
                     row = row_about(steps.state.at_us, RECEIVE, peer, about)
@@ -121,6 +119,8 @@ class Arrivals:
                 if out.closes_link:
                     steps.settle()
             steps.settle()
+            if number:
+                self._acquaintances.hear(peer, number)
         except WireError:
             steps.finish(_nothing_more)  # what came before it counts
             raise

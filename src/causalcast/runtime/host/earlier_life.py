@@ -25,7 +25,7 @@ class EarlierLife:
         self._config = config
         self._blueprint = blueprint
         folder = config.storage
-        if config.always_new and not config.contacts and folder.parent.exists():
+        if config.always_new and not config.contacts and machine.disk.exists(folder.parent):
             raise NodeError(
                 f"{folder.parent}: an earlier life of this node founded the cluster; "
                 "to come back it needs a [cluster] contact"

@@ -198,8 +198,6 @@ class Host:
             complete_log(self.rows.trace, memory.rows, self.parts.steps.performed, now)
         records = [Record(layer, self.wire.codec.decode(data)[1]) for layer, data in memory.records]
         self.parts.steps.persisting.update((record.layer, None) for record in records)
-        if not self.blueprint.hosted():  # else numbers may be those of protocols inside
-            self._acquaintances.know_again(records, self.wire.codec)
         for stored in memory.inbox.values():
             self.inbox.restore(stored)
             self.rows.add_now(NOTE, stored.id, stored.group, note="redelivered")
@@ -222,8 +220,6 @@ class Host:
             return
         running.is_stopping = True
         self.parts.pressure.relieve()  # publishers that wait for room hear of it
-        for peer in self.links.current_peers():
-            self._acquaintances.take_leave(peer)
         self.parts.steps.take(lambda: self.parts.stack.leave(self.out))
         self._timers.cancel_all()
         await self._drain()

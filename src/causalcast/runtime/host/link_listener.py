@@ -66,7 +66,6 @@ class LinkListener:
     def link_lost(self, peer: NodeId, link: LinkId, reason: str) -> None:
         """The current link is gone, or a dial failed."""
         if not self._running.has_gone:
-            self._acquaintances.take_leave(peer)
             stack = self._parts.stack
             self._parts.steps.take(lambda: stack.lose_link(peer, link, reason, self._out))
 

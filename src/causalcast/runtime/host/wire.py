@@ -25,4 +25,5 @@ class Wire:
         if config.trace_level != "full":
             self.untraced.update(blueprint.detector.messages)
         overhead = MOST_OVERHEAD.value if config.security.sign else 0
+        overhead += blueprint.protocol.adds_to_bodies
         self.codec = Codec(layers, config.limits.body_bytes + overhead)

@@ -9,7 +9,7 @@ from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.directed_world import DirectedWorld
 from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run
-from causalcast.wire.codec import Codec
+from causalcast.wire.codec import codec_of
 
 
 class DirectedRun:
@@ -21,7 +21,7 @@ class DirectedRun:
         self.scenario = scenario
         blueprint = scenario.blueprint
         self.recorder = Recorder(level_for(scenario, level))
-        codec = Codec(blueprint.messages())
+        codec = codec_of(blueprint.messages())
         self.simulation = DirectedWorld(
             blueprint, scenario.world, str(scenario.seed), self.recorder, codec, turn_us
         )

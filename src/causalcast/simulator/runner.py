@@ -25,7 +25,7 @@ from causalcast.simulator.worlds.simulation import Simulation
 from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run, write_run
 from causalcast.trace.schema import LEVELS
-from causalcast.wire.codec import Codec
+from causalcast.wire.codec import codec_of
 
 _SLICES = 200  # how often progress is told
 _STATE_EVERY_US = 100_000  # how often a full trace samples the size of each node's state
@@ -59,7 +59,7 @@ class ScenarioRun:
         seed = str(scenario.seed)
         blueprint = scenario.blueprint
         self.recorder = Recorder(level_for(scenario, level))
-        self.codec = Codec(blueprint.messages())
+        self.codec = codec_of(blueprint.messages())
         self.simulation = Simulation(
             blueprint, scenario.network, scenario.world, seed, self.recorder, self.codec
         )

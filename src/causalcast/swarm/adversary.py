@@ -18,7 +18,7 @@ from causalcast.core.message import Publication
 from causalcast.core.spec import ProtocolSpec
 from causalcast.core.topology import Topology
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.scenarios.director import Step, text_of
+from causalcast.simulator.scenarios.director import SHAPES, Step, text_of
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.directed_world import LOST, Way
 from causalcast.swarm.generate import Draw, may_join, promises_without_the_dead, toml_text
@@ -53,6 +53,7 @@ class Adversary:
         self._beyond = beyond  # what the protocol promises to survive
         self._gives_up = gives_up  # nodes that are down: some are declared gone for good
         self.steps: list[Step] = []
+        self.before_step: Callable[[int], None] = lambda number: None  # hears of each step
         self._rng = rng
         self._world = run.simulation
         self._spec = run.scenario.blueprint.protocol
@@ -70,15 +71,39 @@ class Adversary:
         self._tactics = self._choose_tactics()
         self._redraw_slow_links()
 
-    def play(self) -> None:
+    def play(self, moves: int | None = None) -> None:
         """Direct until enough has happened, then let everything come to rest."""
-        for _ in range(self._rng.randint(FEWEST_STEPS, MOST_STEPS)):
+        for _ in range(self._rng.randint(FEWEST_STEPS, MOST_STEPS) if moves is None else moves):
             if self._rng.random() < 0.05:
                 self._redraw_slow_links()
-            for step in self._pick():
-                self.steps.append(step)  # before it happens: it may be the last
-                self.run.director.do(step)
+            self._do(self._pick())
         self.run.complete()
+
+    def play_again(self, steps: list[Step]) -> None:
+        """Do what was done in another run, but nothing that the protocol cannot survive."""
+        for step in steps:
+            if self._names_what_is_here(step) and self._may_happen(step):
+                self._do([step])
+
+    def _names_what_is_here(self, step: Step) -> bool:
+        kinds = SHAPES[str(step[0])].split()
+        named = list(zip(step[1:], kinds, strict=False))
+        nodes = [int(word) for word, kind in named if kind == "node"]
+        here = max(nodes, default=0) < len(self._world.nodes)
+        return here and all(word in self._groups for word, kind in named if kind == "group")
+
+    def _may_happen(self, step: Step) -> bool:
+        if step[0] in ("crash", "crash_in_step"):
+            return self._may_fall(NodeId(int(step[1])))
+        if step[0] in ("lose", "double"):
+            return self._spec.needs.links == "any" and not self.run.scenario.network.fifo
+        return True
+
+    def _do(self, steps: list[Step]) -> None:
+        for step in steps:
+            self.steps.append(step)  # before it happens: it may be the last
+            self.before_step(len(self.steps))
+            self.run.director.do(step)
 
     def _choose_tactics(self) -> list[tuple[float, Tactic]]:
         tactics: list[tuple[float, Tactic]] = [

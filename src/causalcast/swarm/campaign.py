@@ -48,6 +48,7 @@ class Plan:
     gives_up: bool = False  # some of those that fall are declared gone for good
     for_good: bool = False  # some die as they publish, and never come back
     small_limits: bool = False  # of the protocol and its parts, drawn for each seed
+    search: str = "anew"  # or feedback: see there
 
     def spec(self) -> ProtocolSpec:
         """What the protocol says about itself."""
@@ -71,16 +72,17 @@ class Plan:
         """While this lasts, limits are those of the seed."""
         return set_to(self.limits(seed))
 
-    def repeat(self, seed: int) -> str:
-        """The command that runs this seed again."""
+    def repeat(self, seed: int, first: int = -1) -> str:
+        """The command that runs this seed again, and all from `first` on that led to it."""
         words = [
             "causalcast",
             "swarm",
             "--protocol",
             self.protocol,
             "--seeds",
-            f"{seed}..{seed + 1}",
+            f"{first if first >= 0 else seed}..{seed + 1}",
         ]
+        words += ["--search", self.search] if self.search != "anew" else []
         for name, value in self.options.items():
             words += ["--set", f"{name}={value}"]
         words += ["--by", self.by] if self.by != "both" else []
@@ -103,6 +105,8 @@ class SeedResult:
     problems: list[Problem]
     fired: dict[str, int]
     logical_us: int
+    text: str = ""  # the scenario, where its seed alone does not repeat it
+    first: int = -1  # where the search began that it belongs to
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Failure:
     property: str
     detail: str
     repeat: str
+    text: str = ""
 
 
 @dataclass
@@ -125,6 +130,7 @@ class Campaign:
     fired: dict[str, int] = field(default_factory=dict)
     logical_us: int = 0
     seconds: float = 0.0
+    drawn_anew: float = 1.0  # the share of seeds that are; the others vary them
 
     def add(self, result: SeedResult) -> None:
         """Count one seed."""
@@ -134,12 +140,13 @@ class Campaign:
             self.fired[kind] = self.fired.get(kind, 0) + times
         if result.problems:
             first = result.problems[0]
-            repeat = self.plan.repeat(result.seed)
-            self.failures.append(Failure(result.seed, first.property, first.detail, repeat))
+            repeat = self.plan.repeat(result.seed, result.first)
+            failure = Failure(result.seed, first.property, first.detail, repeat, result.text)
+            self.failures.append(failure)
 
     def never_fired(self) -> list[str]:
         """What could have happened and never did; empty for a campaign too small to tell."""
-        if self.seeds < ENOUGH_SEEDS:
+        if self.seeds * self.drawn_anew < ENOUGH_SEEDS:
             return []
         spec = self.plan.spec()
         by = "adversary" if self.plan.gives_up else self.plan.by
@@ -168,15 +175,26 @@ def _try_seed(plan: Plan, seed: int, level: str) -> Trial:
         options, check = plan.options, plan.properties()
         return try_story(spec, seed, options, plan.overlay, plan.gives_up, check, level)
     if not plan.is_adversary(seed):
-        text = random_scenario(spec, seed, plan.options, plan.overlay, plan.beyond, plan.for_good)
-        scenario = Scenario(text, where, protocol=plan.protocol)
+        scenario = Scenario(scenario_of(plan, seed), where, protocol=plan.protocol)
         return try_scenario(scenario, plan.properties(), level)
-    head, tables = draw_stage(spec, seed, plan.options, plan.overlay, plan.for_good)
+    head, tables = stage_of(plan, seed)
     scenario = Scenario(toml_text(head, tables), where, protocol=plan.protocol)
     adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up, plan.for_good)
     trial = try_run(adversary.run, adversary.play, plan.properties())
     trial.text = with_steps(head, tables, adversary.steps)
     return trial
+
+
+def scenario_of(plan: Plan, seed: int) -> str:
+    """The text of a random scenario."""
+    return random_scenario(
+        plan.spec(), seed, plan.options, plan.overlay, plan.beyond, plan.for_good
+    )
+
+
+def stage_of(plan: Plan, seed: int) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Where the adversary plays."""
+    return draw_stage(plan.spec(), seed, plan.options, plan.overlay, plan.for_good)
 
 
 def run_campaign(

@@ -8,7 +8,7 @@ few of them. In some stories whoever is down at the end stays down.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from causalcast.core.spec import ProtocolSpec
@@ -33,12 +33,10 @@ LATE: Final = ("validity",)  # beside order and integrity: what is owed though o
 class Storyteller(Adversary):
     """Has the adversary's eye for who is worth hurting, and larger moves."""
 
-    def play(self) -> None:
+    def play(self, moves: int | None = None) -> None:
         """Tell one story, then let everything come to rest."""
-        for _ in range(self._rng.randint(FEWEST_MOVES, MOST_MOVES)):
-            for step in self._pick():
-                self.steps.append(step)  # before it happens: it may be the last
-                self.run.director.do(step)
+        for _ in range(self._rng.randint(FEWEST_MOVES, MOST_MOVES) if moves is None else moves):
+            self._do(self._pick())
         self.run.complete()
 
     def _choose_tactics(self) -> list[tuple[float, Tactic]]:
@@ -169,6 +167,24 @@ def try_story(
 ) -> Trial:
     """Tell the story of a seed, and judge it."""
     rng = random.Random(f"story/{spec.name}/{seed}")
+    head, tables = draw_story(spec, seed, options, overlay, gives_up, rng)
+    scenario = Scenario(toml_text(head, tables), f"seed {seed}", protocol=spec.name)
+    run = DirectedRun(scenario, level)
+    teller = Storyteller(run, rng, False, gives_up, not scenario.recover_all)
+    trial = judge_story(spec, run, teller.play, check)
+    trial.text = with_steps(head, tables, teller.steps)
+    return trial
+
+
+def draw_story(
+    spec: ProtocolSpec,
+    seed: int,
+    options: Mapping[str, Any],
+    overlay: str,
+    gives_up: bool,
+    rng: random.Random,
+) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Head and tables of a scenario without steps."""
     draw = Draw(spec, seed, options, overlay, SIZES)
     recover_all = gives_up or rng.random() >= STAYS_DOWN
     head: dict[str, Any] = {"protocol": spec.name, "seed": seed, "steps": []}
@@ -179,13 +195,19 @@ def try_story(
         ("groups", draw.groups()),
         ("calm", {"recover_all": recover_all}),
     ]
-    scenario = Scenario(toml_text(head, tables), f"seed {seed}", protocol=spec.name)
-    teller = Storyteller(DirectedRun(scenario, level), rng, False, gives_up, not recover_all)
+    return head, tables
+
+
+def judge_story(
+    spec: ProtocolSpec, run: DirectedRun, play: Callable[[], None], check: Sequence[str]
+) -> Trial:
+    """Let a story happen and judge it: less is owed where some stay down that need not be
+    survived."""
+    recover_all = run.scenario.recover_all
     if not check and not recover_all and not promises_without_the_dead(spec):
         check = [name for name in promised(spec) if name in (*SAFETY, *LATE)]
-    trial = try_run(teller.run, teller.play, check)
+    trial = try_run(run, play, check)
     if not recover_all and trial.run is not None and not trial.run.header.complete:
         # Whoever stays down is asked for ever: that says nothing about the others.
         trial.problems = [one for one in trial.problems if not one.detail.endswith(PENDING)]
-    trial.text = with_steps(head, tables, teller.steps)
     return trial

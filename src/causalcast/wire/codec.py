@@ -13,6 +13,7 @@ of the first, and in the place of its body a list of bodies.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
@@ -71,6 +72,12 @@ class Description:
         self.payload_bytes = payload_bytes
         self.metadata_bytes = metadata_bytes  # framing included
         self.clock_entries = clock_entries  # of all vector clocks in it; -1 if it has no clock
+
+
+def codec_of(layers: Sequence[Sequence[type[Message]]]) -> "Codec":
+    """The codec of these messages, made once: a campaign makes thousands of worlds, and nothing
+    in a codec changes."""
+    return _made(tuple(map(tuple, layers)), METADATA_BYTES.value)
 
 
 class Codec:
@@ -356,3 +363,8 @@ def _checked(kind: Any) -> Any:
     if supertype is not None:
         return _checked(supertype)
     raise TypeError(f"{kind!r} cannot be declared in a Wire")
+
+
+@lru_cache(maxsize=64)
+def _made(layers: tuple[tuple[type[Message], ...], ...], metadata_bytes: int) -> Codec:
+    return Codec(layers)

@@ -16,9 +16,10 @@ from causalcast.cli.simulate.simulate import parse_settings
 from causalcast.cli.simulate.whole_nodes import run_nodes, run_plan
 from causalcast.errors import ConfigError
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
+from causalcast.swarm.feedback import run_feedback
 from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.shrink import Shrunk, shrink
-from causalcast.swarm.trial import PROPERTIES
+from causalcast.swarm.trial import PROPERTIES, Problem, Trial
 from causalcast.trace.diagram import draw_run
 
 SHOWN_FAILURES = 10
@@ -80,6 +81,16 @@ def add_to(subparsers: Any) -> None:
         default="both",
         help="what draws the faults: random scenarios, the adversary, both in turn (default), or "
         "short stories",
+    )
+    parser.add_argument(
+        "--search",
+        choices=["anew", "feedback"],
+        default="anew",
+        help="anew (default): every seed is drawn by itself. feedback: schedules that reach what "
+        "none before them reached (a note, a message in a state, a branch) are kept and varied, "
+        "and the adversary goes on from there; finds rare bugs sooner. --seeds A..B is then B-A "
+        "trials that build on one another, and the same A..B is the same search; every 2,000 "
+        "trials one begins from nothing, on a process of its own",
     )
     parser.add_argument(
         "--overlay", choices=["tree", "mesh"], default="", help="draw only such graphs"
@@ -177,6 +188,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         options.gone,
         options.for_good,
         options.small_limits,
+        search=options.search,
     )
     if plan.gives_up and not plan.spec().gives_up_nodes():
         raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
@@ -187,6 +199,8 @@ def _plan(options: argparse.Namespace) -> Plan:
     if plan.mutant:
         find_mutant(Path(plan.mutants), plan.mutant)  # says what there is, if not this one
     if options.master is not None or options.remote is not None:
+        if plan.search == "feedback":
+            raise ConfigError("--search feedback: its trials build on one another, so not on Spark")
         require("spark", "`causalcast swarm` on Spark")
     if options.processes < 1:
         raise ConfigError(f"--processes {options.processes}: expected a number from 1 on")
@@ -196,7 +210,8 @@ def _plan(options: argparse.Namespace) -> Plan:
 def _campaign(options: argparse.Namespace, plan: Plan, progress: Any) -> Campaign:
     if options.master is None and options.remote is None:
         processes = min(options.processes, len(options.seeds))
-        return run_campaign(plan, options.seeds, processes, options.first, progress)
+        run_all = run_feedback if plan.search == "feedback" else run_campaign
+        return run_all(plan, options.seeds, processes, options.first, progress)
     from causalcast.pipeline.spark.session import make_session
     from causalcast.swarm.on_spark import run_on_spark
 
@@ -207,9 +222,12 @@ def _campaign(options: argparse.Namespace, plan: Plan, progress: Any) -> Campaig
 def _shrink_first(plan: Plan, campaign: Campaign) -> Shrunk | None:
     if not campaign.failures:
         return None
-    seed = campaign.failures[0].seed
-    with _planted(plan), plan.world_of(seed):
-        trial = try_seed(plan, seed)
+    failure = campaign.failures[0]
+    with _planted(plan), plan.world_of(failure.seed):
+        if failure.text:
+            trial = Trial(failure.text, [Problem(failure.property, failure.detail)])
+        else:
+            trial = try_seed(plan, failure.seed)
         return shrink(trial, plan.properties(), plan.protocol)
 
 

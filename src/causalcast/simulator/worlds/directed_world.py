@@ -116,6 +116,7 @@ class DirectedWorld(SimulatedWorld):
                 run += self._continued(way, index, first)
                 if len(run) > 1:
                     self.shared.count("run")
+            self.steps.handled = first
             hand_over(node.stack, layer, sender, run, self.out)
             self.steps.finish(node, None)
 

@@ -5,7 +5,7 @@ from typing import Final, final
 
 from causalcast.core.effects import Deliver, Duplicate, Effect, Joined
 from causalcast.core.ids import GroupId, NodeId
-from causalcast.core.message import Publication
+from causalcast.core.message import Message, Publication
 from causalcast.core.spec import Invariant
 from causalcast.core.world import World, is_timer, perform
 from causalcast.simulator.worlds.schedule import Event
@@ -67,6 +67,8 @@ class Steps:
         self.broken: list[str] = []  # those that did not, and where
         self.notes_touched = False  # whether somebody wants to know who took a step
         self.touched: dict[NodeId, None] = {}  # who did, since it was emptied
+        self.handled: Message | None = None  # the message that the step is about, if it is
+        self.observer: Callable[[SimNode, Message | None, list[Effect]], None] | None = None
 
     def finish(self, node: SimNode, publication: Publication | None) -> None:
         """Let the effects of a step happen: its durable entry first."""
@@ -74,6 +76,9 @@ class Steps:
         effects = self._out.effects
         if self.notes_touched:
             self.touched[node.me] = None
+        if self.observer is not None:
+            handled, self.handled = self.handled, None
+            self.observer(node, handled, effects)
         if node.crash_after is not None and self._does_something(publication):
             self._finish_half(node, publication, effects)
         elif self._sync_us > 0:

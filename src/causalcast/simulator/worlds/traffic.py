@@ -190,6 +190,7 @@ class Traffic:
         if self._traces_messages:
             channel = arrival.channel
             self._record_message(RECEIVE, channel.target, channel.source, arrival.message)
+        self._steps.handled = message
         return layer, message
 
     def send_carefully(self, sender: SimNode, effect: Send, channel: Channel) -> None:

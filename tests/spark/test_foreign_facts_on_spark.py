@@ -25,7 +25,10 @@ def test_it_says_the_same(spark: Any, tmp_path: Path, monkeypatch: pytest.Monkey
         random = Random(seed)
         lines, redelivery = random_log(random)
         rest = leave_out(lines, random)
-        rest = by_time(rest, 2) if len(runs) == RUNS - 1 else rest
+        if len(runs) == RUNS - 1:  # keys and equal times
+            if not any("key" in line for line in rest):
+                continue
+            rest = by_time(rest, 2)
         if len({line["node"] for line in rest}) < 3:
             continue
         run = imported(rest, redelivery, whole=False)

@@ -3,7 +3,9 @@
 Of a system that is still running, or whose log is partial, nothing can be said about what is
 missing. So there is one question: does a message come here that precedes one which came before?
 Each node keeps, per origin, which of its messages first had so many of that origin's messages in
-its past; whoever comes later and is among them came too late.
+its past; whoever comes later and is among them came too late. Of messages that were published at
+one instant none precedes the others, so what counts is a *chain*: the nth ones of all instants of
+an origin. For reply order each node keeps what the answers that came to it follow and it lacks.
 
 A delivery waits until its publication is read, and the later rows of its node with it; after a
 while, or too many rows, it is given up. State is bounded: the oldest publications are forgotten,
@@ -16,9 +18,12 @@ from dataclasses import dataclass, field
 
 MOST_PUBLICATIONS = 200_000
 MOST_WAITING = 20_000  # rows of one node that wait for a publication
-MOST_STEPS = 10_000  # of a node's past, per origin and key
+MOST_STEPS = 10_000  # of a node's past, per chain and key
+MOST_CHAINS = 16  # of an origin; of more that are published at once the last ones are not followed
+MOST_QUESTIONS = 20_000  # that a node lacks and has answers to
 
-Past = dict[Hashable, int]
+Chain = tuple[Hashable, int]
+Past = dict[Chain, int]
 ALL = ("all keys",)
 
 
@@ -63,16 +68,27 @@ class _Publication:
     group: Hashable
     key: str | None
     past: Past
+    name: Hashable
+    answers: list[Hashable]
+    """What it declares to follow."""
+    open_causes: list[Hashable]
+    """Names of what it declares to follow and that was not known when it was published."""
+
+    @property
+    def chain(self) -> Chain:
+        """Its chain among those of its origin."""
+        return self.origin, min(self.number - self.before, MOST_CHAINS - 1)
 
     @property
     def certain(self) -> int:
-        """How many publications of its origin whoever has it surely has in its past."""
-        return self.number if self.number == self.before else self.before - 1
+        """The last number of its chain that whoever has it surely has in its past."""
+        is_followed = self.number - self.before < MOST_CHAINS
+        return self.number if is_followed else self.before + MOST_CHAINS - 2
 
 
 @dataclass(slots=True)
 class _Step:
-    """From `effect` on, so many messages of an origin precede what came to a node."""
+    """From `effect` on, so many messages of a chain precede what came to a node."""
 
     up_to: int
     effect: Hashable
@@ -87,14 +103,19 @@ class _Node:
     delivered: set[Hashable] = field(default_factory=set)
     published: int = 0
     before: int = 1
+    crowded: bool = False
+    """Whether it published more at one instant than there are chains."""
     instant: Hashable = None
     turn: int = 0
     """Counts instants."""
     fresh: list[tuple[_Publication, ArrivalRow]] = field(default_factory=list)
     """What came in the current instant, and precedes nothing in it."""
     steps: dict[Hashable, dict[Hashable, list[_Step]]] = field(default_factory=dict)
-    """By key and origin: pasts of what was delivered; `fifo` of deliveries of that origin."""
+    """By key and chain: pasts of what was delivered."""
     fifo: dict[Hashable, dict[Hashable, list[_Step]]] = field(default_factory=dict)
+    """By key and origin: deliveries of that origin."""
+    questions: dict[Hashable, _Step] = field(default_factory=dict)
+    """What it lacks and has an answer to, with the first such answer."""
     joined: dict[Hashable, int] = field(default_factory=dict)
     """Groups joined during the run, and when."""
     stuck_at: ArrivalRow | None = None
@@ -119,7 +140,8 @@ class ArrivalCheck:
         self._publications: OrderedDict[Hashable, _Publication] = OrderedDict()
         self._to_come: set[Hashable] = set()
         """Publications that wait behind another row of their node."""
-        self._ids: dict[Hashable, Hashable] = {}
+        self._ids: dict[Hashable, list[Hashable]] = {}
+        """Publications by what others call them."""
         self._found: list[LateArrival] = []
 
     def feed(self, node: Hashable, rows: Iterable[ArrivalRow]) -> None:
@@ -139,9 +161,10 @@ class ArrivalCheck:
             self._give_up()
             self._go_on()
         while len(self._publications) > MOST_PUBLICATIONS:
-            forgotten, _ = self._publications.popitem(last=False)
-            while len(self._ids) > len(self._publications):
-                del self._ids[next(iter(self._ids))]
+            forgotten, publication = self._publications.popitem(last=False)
+            self._ids[publication.name].remove(forgotten)
+            if not self._ids[publication.name]:
+                del self._ids[publication.name]
             for node in self._nodes.values():
                 node.delivered.discard(forgotten)
         found, self._found = self._found, []
@@ -222,15 +245,36 @@ class ArrivalCheck:
             return
         node.published += 1
         past = dict(node.seen)
+        node.crowded = node.crowded or node.published - node.before >= MOST_CHAINS
+        if node.crowded:
+            past[name, MOST_CHAINS - 1] = node.before - 1
+        called = row.message if row.name is None else row.name
+        # The same name in another group, handed on by who got it: a dead letter.
+        answers = [one for one in self._ids.get(called, ()) if one in node.delivered]
+        open_causes: list[Hashable] = []
         for cause in row.causes:
-            known = self._publications.get(self._ids.get(cause, cause))
-            if known is not None:
-                _raise_to(past, known)
-        new = _Publication(row.message, name, node.published, node.before, row.group, row.key, past)
+            known = self._cause(cause, node, row.message)
+            if known is None:
+                open_causes.append(cause)
+            else:
+                answers.append(known)
+        for known in answers:
+            _raise_to(past, self._publications[known])
+        new = _Publication(
+            row.message, name, node.published, node.before, row.group, row.key, past, called,
+            answers, open_causes,
+        )  # fmt: skip
         self._publications[row.message] = new
-        if row.name is not None:
-            self._ids[row.name] = row.message
+        self._ids.setdefault(called, []).append(row.message)
         node.fresh.append((new, row))
+
+    def _cause(self, cause: Hashable, node: _Node, effect: Hashable) -> Hashable | None:
+        """The publication that a declared cause names; none if it is not known, or which of several
+        is not."""
+        known = [one for one in self._ids.get(cause, ()) if one != effect]
+        if len(known) > 1:
+            known = [one for one in known if one in node.delivered]
+        return known[0] if len(known) == 1 else None
 
     def _deliver(self, name: Hashable, node: _Node, row: ArrivalRow) -> None:
         self.deliveries += 1
@@ -249,12 +293,36 @@ class ArrivalCheck:
         for guarantee, steps in (("fifo_order", node.fifo), ("causal_order", node.steps)):
             keys = (ALL,) if late.key is None else (late.key, None)
             for key in keys:
-                step = _first(steps.get(key, {}).get(late.origin, []), late, guarantee, since)
+                whose = late.origin if guarantee == "fifo_order" else late.chain
+                step = _first(steps.get(key, {}).get(whose, []), late, guarantee, since)
                 if step is not None:
                     self._found.append(
                         LateArrival(guarantee, name, step.effect, step.place, late.id, row.place)
                     )
                     break
+        answer = node.questions.pop(late.id, None)
+        if answer is not None and answer.turn >= since:
+            self._found.append(
+                LateArrival("reply_order", name, answer.effect, answer.place, late.id, row.place)
+            )
+
+    def _ask(self, node: _Node, answer: _Publication, row: ArrivalRow) -> None:
+        """Remember what an answer follows and the node lacks. What is there has been asked for what
+        it follows itself, and so has what is lacking already."""
+        to_ask, asked = [answer], {answer.id}
+        while to_ask:
+            one = to_ask.pop()
+            found = (self._cause(cause, node, one.id) for cause in one.open_causes)
+            for cause in (*one.answers, *found):
+                known = self._publications.get(cause)
+                if known is None or cause in asked or cause in node.delivered:
+                    continue
+                asked.add(cause)
+                if cause not in node.questions:
+                    to_ask.append(known)
+                    node.questions[cause] = _Step(0, answer.id, row.place, node.turn)
+        while len(node.questions) > MOST_QUESTIONS:
+            del node.questions[next(iter(node.questions))]
 
     def _end_instant(self, node: _Node) -> None:
         """What came in this instant precedes what comes from now on."""
@@ -262,20 +330,20 @@ class ArrivalCheck:
             _raise_to(node.seen, publication)
             if row.kind == "publish" or (row.shared and (row.attempt or 1) > 1):
                 continue
+            self._ask(node, publication, row)
             for key in (publication.key, ALL):
                 past = node.steps.setdefault(key, {})
-                for origin, number in publication.past.items():
-                    _add_step(past.setdefault(origin, []), number, publication.id, row, node.turn)
+                for chain, number in publication.past.items():
+                    _add_step(past.setdefault(chain, []), number, publication.id, row, node.turn)
                 fifo = node.fifo.setdefault(key, {}).setdefault(publication.origin, [])
                 _add_step(fifo, publication.before, publication.id, row, node.turn)
         node.fresh.clear()
 
 
 def _raise_to(past: Past, publication: _Publication) -> None:
-    for origin, number in publication.past.items():
-        past[origin] = max(number, past.get(origin, 0))
-    certain = publication.certain
-    past[publication.origin] = max(certain, past.get(publication.origin, 0))
+    for chain, number in publication.past.items():
+        past[chain] = max(number, past.get(chain, 0))
+    past[publication.chain] = max(publication.certain, past.get(publication.chain, 0))
 
 
 def _add_step(steps: list[_Step], up_to: int, effect: Hashable, row: ArrivalRow, turn: int) -> None:

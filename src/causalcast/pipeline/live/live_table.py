@@ -15,6 +15,11 @@ from causalcast.trace.foreign_line import HeaderLine, Line, Record, line_of
 
 KEPT = 1_000  # violations that are remembered; all are counted
 SPOKE = ("publish", "deliver")
+WHAT_CAME_LATE = {
+    "fifo_order": "an earlier one of the same origin",
+    "causal_order": "its cause",
+    "reply_order": "what it answers,",
+}
 PATIENCE = 10  # batches that a delivery waits for its publication
 
 
@@ -151,7 +156,7 @@ def _print(batch: TableBatch) -> None:
 def sentence(late: LateArrival) -> str:
     """A late arrival for people."""
     effect, cause = (_named(message) for message in (late.effect, late.cause))
-    what = "an earlier one of the same origin" if late.guarantee == "fifo_order" else "its cause"
+    what = WHAT_CAME_LATE[late.guarantee]
     return (
         f"{late.guarantee}: {late.node} delivered {effect} at {late.effect_place}, and only later,"
         f" at {late.place}, {what} {cause}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.mutant import Mutant, find_mutant, mutants_of
+from causalcast.swarm.real_worlds import PLAIN
 from causalcast.swarm.shrink import shrink
 from causalcast.swarm.trial import Trial
 
@@ -106,6 +107,7 @@ def plan_for(path: Path, mutant: Mutant, by: str) -> Plan:
         mutants=str(path),
         mutant=mutant.name,
         for_good=mutant.for_good,
+        facts=PLAIN,
     )
 
 

@@ -20,8 +20,10 @@ from causalcast.core.topology import Topology
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import SHAPES, Step, text_of
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.scenarios.world_table import may_come_back
 from causalcast.simulator.worlds.directed_world import LOST, Way
 from causalcast.swarm.generate import Draw, may_join, promises_without_the_dead, toml_text
+from causalcast.swarm.real_worlds import tell
 
 SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)
 FEWEST_STEPS, MOST_STEPS = 20, 120
@@ -58,6 +60,8 @@ class Adversary:
         self._world = run.simulation
         self._spec = run.scenario.blueprint.protocol
         self._topology = run.scenario.blueprint.topology
+        # Whoever fell without a disk cannot come back, so nobody falls.
+        self._forgets = not may_come_back(self._spec, run.scenario.world)
         self._groups = run.scenario.blueprint.groups.names
         self._publications = rng.randint(2, MOST_PUBLICATIONS)
         self._slow: dict[Way, None] = {}
@@ -116,14 +120,18 @@ class Adversary:
         if not self._gives_up:  # who is gone may be the one that admits new members
             tactics += [(3, self._change_group)]
         if self._spec.tolerates is not None or self._beyond:
-            tactics += [
-                (3, self._crash),
-                (1, self._crash_in_step),
-                (6 if self.run.scenario.recover_all else 1, self._recover),
-                (2, self._compact),
-                (2, self._cut),
-                (3, self._heal),
-            ]
+            tactics += (
+                [(2, self._cut), (3, self._heal)]
+                if self._forgets
+                else [
+                    (3, self._crash),
+                    (1, self._crash_in_step),
+                    (6 if self.run.scenario.recover_all else 1, self._recover),
+                    (2, self._compact),
+                    (2, self._cut),
+                    (3, self._heal),
+                ]
+            )
         if self._gives_up:
             tactics += [(4, self._give_up)]
         if self._spec.command_plans is not None:
@@ -374,9 +382,10 @@ def draw_stage(
     options: Mapping[str, Any],
     overlay: str = "",
     for_good: bool = False,
+    facts: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Head and tables of a scenario without steps: who is there, how links behave, and whether
-    those that are down at the end come back."""
+    those that are down at the end come back. `facts`: what protocols are told of the world."""
     draw = Draw(spec, seed, options, overlay, SIZES)
     head = {"protocol": spec.name, "seed": seed, "steps": []}
     fifo = draw.links == "fifo" or draw.rng.random() < 0.5
@@ -390,7 +399,7 @@ def draw_stage(
         ("groups", groups),
         ("calm", {"recover_all": recover_all}),
     ]
-    return head, tables
+    return head, tell(tables, dict(facts or {}), spec)
 
 
 def with_steps(

@@ -16,16 +16,27 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.core.spec import ProtocolSpec
+from causalcast.errors import CausalcastError
 from causalcast.limits import set_to
 from causalcast.registry import find_protocol
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary, with_steps
 from causalcast.swarm.generate import expected_kinds, random_scenario, toml_text
 from causalcast.swarm.mutant import find_mutant
+from causalcast.swarm.real_worlds import DRAWN, PLAIN, drawn_facts, expected_facts
 from causalcast.swarm.small_limits import small_limits
 from causalcast.swarm.stories import try_story
-from causalcast.swarm.trial import SAFETY, Problem, Trial, promised, try_run, try_scenario
+from causalcast.swarm.trial import (
+    SAFETY,
+    Problem,
+    Trial,
+    fell_at_the_start,
+    promised,
+    try_run,
+    try_scenario,
+)
 
+FEEDBACK = "feedback"
 HOURS = 3_600_000_000  # microseconds
 CHUNK = 25  # seeds per task
 # Rare things need some seeds to happen: below this many nothing is blamed for never happening.
@@ -49,6 +60,7 @@ class Plan:
     for_good: bool = False  # some die as they publish, and never come back
     small_limits: bool = False  # of the protocol and its parts, drawn for each seed
     search: str = "anew"  # or feedback: see there
+    facts: str = DRAWN  # what protocols are told of their world; or plain: nothing
 
     def spec(self) -> ProtocolSpec:
         """What the protocol says about itself."""
@@ -57,6 +69,12 @@ class Plan:
     def is_adversary(self, seed: int) -> bool:
         """Whether this seed is the adversary's."""
         return self.by == "adversary" or self.gives_up or (self.by == "both" and seed % 2 == 1)
+
+    def facts_of(self, seed: int) -> dict[str, Any]:
+        """What protocols are told of the world of this seed. Who gives nodes up needs crashes, and
+        so may a schedule that is put together from others; those need a disk."""
+        may_forget = not self.gives_up and self.search != FEEDBACK
+        return drawn_facts(self.spec(), seed, may_forget) if self.facts == DRAWN else {}
 
     def properties(self) -> tuple[str, ...]:
         """What is judged instead of the promises; nothing if the promises are."""
@@ -91,6 +109,7 @@ class Plan:
         words += ["--gone"] if self.gives_up else []
         words += ["--for-good"] if self.for_good else []
         words += ["--small-limits"] if self.small_limits else []
+        words += ["--facts", self.facts] if self.facts != DRAWN else []
         for name in self.check:
             words += ["--check", name]
         words += ["--mutant", self.mutant] if self.mutant else []
@@ -150,10 +169,17 @@ class Campaign:
             return []
         spec = self.plan.spec()
         by = "adversary" if self.plan.gives_up else self.plan.by
-        expected = expected_kinds(spec, by, self.plan.beyond, self.plan.for_good, self.plan.options)
+        expected = expected_kinds(
+            spec, by, self.plan.beyond, self.plan.for_good, self.plan.options, self.plan.facts
+        )
         expected += [f"note.{name}" for name in spec.rare]
         if self.plan.gives_up:
-            expected = [kind for kind in expected if not kind.endswith("_group")] + ["gone"]
+            never = ("join_group", "leave_group")
+            expected = [kind for kind in expected if kind not in never] + ["gone"]
+            expected = [kind for kind in expected if kind != "world.no_records"]
+        if self.plan.search == FEEDBACK:  # of its scenarios with a clock nothing is told
+            facts = expected_facts(spec)
+            expected = [kind for kind in expected if kind not in facts]
         return [kind for kind in expected if not self.fired.get(kind)]
 
     def succeeded(self) -> bool:
@@ -172,14 +198,19 @@ def _try_seed(plan: Plan, seed: int, level: str) -> Trial:
     spec = plan.spec()
     where = f"seed {seed}"
     if plan.by == "stories":
-        options, check = plan.options, plan.properties()
-        return try_story(spec, seed, options, plan.overlay, plan.gives_up, check, level)
+        options, check, facts = plan.options, plan.properties(), plan.facts_of(seed)
+        return try_story(spec, seed, options, plan.overlay, plan.gives_up, check, level, facts)
     if not plan.is_adversary(seed):
         scenario = Scenario(scenario_of(plan, seed), where, protocol=plan.protocol)
         return try_scenario(scenario, plan.properties(), level)
     head, tables = stage_of(plan, seed)
     scenario = Scenario(toml_text(head, tables), where, protocol=plan.protocol)
-    adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up, plan.for_good)
+    try:
+        adversary = prepare_adversary(scenario, level, plan.beyond, plan.gives_up, plan.for_good)
+    except CausalcastError:
+        raise
+    except Exception as error:
+        return fell_at_the_start(scenario.text, error, plan.properties())
     trial = try_run(adversary.run, adversary.play, plan.properties())
     trial.text = with_steps(head, tables, adversary.steps)
     return trial
@@ -187,14 +218,17 @@ def _try_seed(plan: Plan, seed: int, level: str) -> Trial:
 
 def scenario_of(plan: Plan, seed: int) -> str:
     """The text of a random scenario."""
+    # Variations put pieces of several scenarios together, which need not fit into one world.
+    facts = PLAIN if plan.search == FEEDBACK else plan.facts
     return random_scenario(
-        plan.spec(), seed, plan.options, plan.overlay, plan.beyond, plan.for_good
+        plan.spec(), seed, plan.options, plan.overlay, plan.beyond, plan.for_good, facts
     )
 
 
 def stage_of(plan: Plan, seed: int) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Where the adversary plays."""
-    return draw_stage(plan.spec(), seed, plan.options, plan.overlay, plan.for_good)
+    facts = plan.facts_of(seed)
+    return draw_stage(plan.spec(), seed, plan.options, plan.overlay, plan.for_good, facts)
 
 
 def run_campaign(

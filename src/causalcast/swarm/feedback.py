@@ -107,7 +107,10 @@ class Search:
         plan = self.plan
         if plan.by == "stories":
             rng = random.Random(f"story/{self.spec.name}/{number}")
-            drawn = draw_story(self.spec, number, plan.options, plan.overlay, plan.gives_up, rng)
+            facts = plan.facts_of(number)
+            drawn = draw_story(
+                self.spec, number, plan.options, plan.overlay, plan.gives_up, rng, facts
+            )
             return self._direct(STORY, _data(*drawn), [], -1, rng, number)
         if plan.is_adversary(number):
             drawn = stage_of(plan, number)

@@ -14,6 +14,7 @@ from causalcast.core import graphs
 from causalcast.core.ids import NodeId
 from causalcast.core.spec import ProtocolSpec
 from causalcast.registry import find_protocol
+from causalcast.swarm.real_worlds import DRAWN, PLAIN, drawn_facts, expected_facts, tell
 from causalcast.swarm.safe_parts import PROMISE
 
 UNTIL_MS = 1500
@@ -42,18 +43,20 @@ def random_scenario(
     overlay: str = "",
     beyond: bool = False,
     for_good: bool = False,
+    facts: str = PLAIN,
 ) -> str:
     """The text of a scenario for `spec`; the same seed gives the same text.
 
     `overlay` (`tree` or `mesh`) narrows the graphs further than the protocol needs. `beyond` also
     draws faults that the protocol does not promise to survive, `for_good` nodes that die as they
     publish and never come back. Where that is promised they die in any case; who hangs does so only
-    where it was asked for.
+    where it was asked for. `facts`: whether the world is told to protocols (`real_worlds`).
     """
     draw = Draw(spec, seed, options, overlay)
     draw.beyond = beyond
     draw.for_good = for_good or promises_without_the_dead(spec)
     draw.hangs = for_good
+    draw.facts = drawn_facts(spec, seed) if facts == DRAWN else {}
     return draw.scenario()
 
 
@@ -80,8 +83,9 @@ def expected_kinds(
     beyond: bool,
     for_good: bool = False,
     options: Mapping[str, Any] | None = None,
+    facts: str = PLAIN,
 ) -> list[str]:
-    """The kinds of faults that a campaign of many seeds must have seen."""
+    """The kinds of faults that a campaign of many seeds must have seen, and facts of worlds."""
     kinds = list(HARMLESS_KINDS)
     if for_good or promises_without_the_dead(spec):
         kinds += [DIED_FOR_GOOD]
@@ -95,6 +99,8 @@ def expected_kinds(
         kinds += ORDERED_KINDS
     if not may_join(spec):
         kinds.remove("join_group")
+    if facts == DRAWN:
+        kinds += expected_facts(spec)
     return [kind for kind in kinds if by != "adversary" or kind not in TIMED_KINDS]
 
 
@@ -122,6 +128,7 @@ class Draw:
         self.beyond = False
         self.for_good = False
         self.hangs = False
+        self.facts: dict[str, Any] = {}  # what protocols are told of their world
         self.nodes = self.rng.choice(sizes)
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
@@ -154,7 +161,7 @@ class Draw:
         if tables[1][1]["kind"] == "hyparview":
             tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
         head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
-        return toml_text(head, tables)
+        return toml_text(head, tell(tables, self.facts, self.spec))
 
     def _overlay_table(self) -> dict[str, Any]:
         """A graph that is given; half the time, where a protocol allows, one that changes."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from causalcast.swarm.campaign import Plan
 from causalcast.swarm.mutant import Mutant
+from causalcast.swarm.real_worlds import PLAIN
 
 MOST_WORLDS: Final = 300  # a world of whole nodes costs as much as forty scenarios
 DEARER: Final = 4
@@ -40,6 +41,7 @@ class Place:
             gives_up=self.gone,
             for_good=self.for_good,
             small_limits=self.small,
+            facts=PLAIN,  # the seeds of the table are those of a world that tells nothing
         )
 
     def world_of(self, seed: int) -> str:

@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from causalcast.core.spec import ProtocolSpec
+from causalcast.errors import CausalcastError
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import Step
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.directed_world import LOST
 from causalcast.swarm.adversary import Adversary, Tactic, with_steps
 from causalcast.swarm.generate import Draw, promises_without_the_dead, toml_text
-from causalcast.swarm.trial import SAFETY, Trial, promised, try_run
+from causalcast.swarm.real_worlds import tell
+from causalcast.swarm.trial import SAFETY, Trial, fell_at_the_start, promised, try_run
 
 SIZES: Final = (3, 3, 4, 4, 5, 5, 6, 7)
 FEWEST_MOVES, MOST_MOVES = 4, 28
@@ -49,7 +51,9 @@ class Storyteller(Adversary):
             (4, self._trust),
             (4, self._expire),
         ]
-        if self._spec.tolerates is not None or self._beyond:
+        if self._forgets:
+            tactics += [(4, self._cut), (4, self._heal)]
+        elif self._spec.tolerates is not None or self._beyond:
             tactics += [
                 (10, self._crash_after_speaking),
                 (3, self._crash_in_step),
@@ -164,12 +168,18 @@ def try_story(
     gives_up: bool = False,
     check: Sequence[str] = (),
     level: str = "deliveries",
+    facts: Mapping[str, Any] | None = None,
 ) -> Trial:
     """Tell the story of a seed, and judge it."""
     rng = random.Random(f"story/{spec.name}/{seed}")
-    head, tables = draw_story(spec, seed, options, overlay, gives_up, rng)
+    head, tables = draw_story(spec, seed, options, overlay, gives_up, rng, facts)
     scenario = Scenario(toml_text(head, tables), f"seed {seed}", protocol=spec.name)
-    run = DirectedRun(scenario, level)
+    try:
+        run = DirectedRun(scenario, level)
+    except CausalcastError:
+        raise
+    except Exception as error:
+        return fell_at_the_start(scenario.text, error, check)
     teller = Storyteller(run, rng, False, gives_up, not scenario.recover_all)
     trial = judge_story(spec, run, teller.play, check)
     trial.text = with_steps(head, tables, teller.steps)
@@ -183,6 +193,7 @@ def draw_story(
     overlay: str,
     gives_up: bool,
     rng: random.Random,
+    facts: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Head and tables of a scenario without steps."""
     draw = Draw(spec, seed, options, overlay, SIZES)
@@ -195,7 +206,7 @@ def draw_story(
         ("groups", draw.groups()),
         ("calm", {"recover_all": recover_all}),
     ]
-    return head, tables
+    return head, tell(tables, dict(facts or {}), spec)
 
 
 def judge_story(

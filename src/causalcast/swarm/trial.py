@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from causalcast.core.spec import ProtocolSpec
-from causalcast.errors import TraceError
+from causalcast.errors import CausalcastError, TraceError
 from causalcast.judge import Judgement, Violation, judge
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
@@ -56,8 +56,19 @@ class Trial:
 
 def try_scenario(scenario: Scenario, check: Sequence[str] = (), level: str = "deliveries") -> Trial:
     """Run a scenario and judge it; `check` names properties instead of what is promised."""
-    running = prepare(scenario, level)
+    try:
+        running = prepare(scenario, level)
+    except CausalcastError:
+        raise
+    except Exception as error:
+        return fell_at_the_start(scenario.text, error, check)
     return try_run(running, running.run, check)
+
+
+def fell_at_the_start(text: str, error: Exception, check: Sequence[str] = ()) -> Trial:
+    """An automaton raised something before anything was directed: that is a finding, too."""
+    raised = f"{type(error).__name__}: {error}"
+    return _only(Trial(text, [Problem(NO_EXCEPTION, raised)]), check)
 
 
 def try_run(

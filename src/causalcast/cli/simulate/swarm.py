@@ -18,6 +18,7 @@ from causalcast.errors import ConfigError
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
 from causalcast.swarm.feedback import run_feedback
 from causalcast.swarm.mutant import FOLDER, find_mutant
+from causalcast.swarm.real_worlds import DRAWN, FACTS, PLAIN
 from causalcast.swarm.shrink import Shrunk, shrink
 from causalcast.swarm.trial import PROPERTIES, Problem, Trial
 from causalcast.trace.diagram import draw_run
@@ -119,6 +120,12 @@ def add_to(subparsers: Any) -> None:
         help="draw limits of the protocol and its parts for each seed, often the smallest legal "
         "ones (see `causalcast limits`); whole nodes always do",
     )
+    parser.add_argument(
+        "--facts",
+        choices=FACTS,
+        help="what protocols are told of their world (links lose nothing, records are kept, who is "
+        "congested, runs): drawn from the seed (default), or plain: nothing (with --mutant)",
+    )
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug first")
     parser.add_argument(
         "--mutants",
@@ -188,6 +195,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         options.gone,
         options.for_good,
         options.small_limits,
+        facts=options.facts or (PLAIN if options.mutant else DRAWN),
         search=options.search,
     )
     if plan.gives_up and not plan.spec().gives_up_nodes():

@@ -36,6 +36,10 @@ class SharedState:
             self.count("world.links_lose_nothing")
         if not plan.keeps_records:
             self.count("world.no_records")
+        if plan.tells_congestion():
+            self.count("world.congestion")
+        if plan.read_us > 0:
+            self.count("world.reads")
 
     def count(self, kind: str) -> None:
         """One more of that kind happened."""

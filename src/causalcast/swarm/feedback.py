@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from causalcast.simulator.scenarios.director import Step
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import Adversary, with_steps
 from causalcast.swarm.campaign import (
+    FEEDBACK,
     Campaign,
     Plan,
     SeedResult,
@@ -74,7 +75,7 @@ class Search:
     """One search: the schedules it keeps, and how often everything was reached."""
 
     def __init__(self, plan: Plan, first: int) -> None:
-        self.plan = plan
+        self.plan = replace(plan, search=FEEDBACK)
         self.spec = plan.spec()
         self.first = first
         self.kept: list[Kept] = []
@@ -210,6 +211,7 @@ def run_feedback(
     progress: Callable[[float], None] | None = None,
 ) -> Campaign:
     """Search with so many trials, on so many processes; or stop at the first that fails."""
+    plan = replace(plan, search=FEEDBACK)
     campaign = Campaign(plan, drawn_anew=DRAWN_ANEW)
     started = time.perf_counter()
     lives = [list(seeds[start : start + LIFE]) for start in range(0, len(seeds), LIFE)]

@@ -16,6 +16,7 @@ from causalcast.errors import CausalcastError
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenarios.director import Step
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.simulator.scenarios.world_table import may_come_back
 from causalcast.simulator.worlds.directed_world import LOST
 from causalcast.swarm.adversary import Adversary, Tactic, with_steps
 from causalcast.swarm.generate import Draw, promises_without_the_dead, toml_text
@@ -214,7 +215,8 @@ def judge_story(
 ) -> Trial:
     """Let a story happen and judge it: less is owed where some stay down that need not be
     survived."""
-    recover_all = run.scenario.recover_all
+    # Where nobody can come back, nobody falls (`Adversary`), and everything is owed.
+    recover_all = run.scenario.recover_all or not may_come_back(spec, run.scenario.world)
     if not check and not recover_all and not promises_without_the_dead(spec):
         check = [name for name in promised(spec) if name in (*SAFETY, *LATE)]
     trial = try_run(run, play, check)

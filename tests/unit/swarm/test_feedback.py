@@ -74,7 +74,11 @@ def test_a_failure_comes_with_the_command_that_repeats_it(
 def test_it_reaches_what_draws_do_not() -> None:
     """The same number of trials, the same adversary: only what is learnt differs."""
     plan = Plan(
-        "psync", by="adversary", mutants=f"{MUTANTS}/psync.py", mutant="leaves_not_restored"
+        "psync",
+        by="adversary",
+        mutants=f"{MUTANTS}/psync.py",
+        mutant="leaves_not_restored",
+        facts="plain",
     )
     assert run_feedback(plan, range(220), stop_at_first=True).failures
     assert not run_campaign(plan, range(220), stop_at_first=True).failures

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,28 @@ def test_a_folder_of_lines_is_watched(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told[-1]["verdict"] == "violated"
     assert main(["watch", str(tmp_path), "--until-idle", "0.2"]) == 1
     assert "and only later, at 1, its cause revoke (all)" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_empty_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever starts the watch before the application; Spark is not asked for."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    assert main(["watch", str(logs), "--until-idle", "0.2"]) == 2
+    assert "nothing came: no run, no node log, no JSON lines" in capsys.readouterr().err
+
+    def begin() -> None:
+        lines = [json.dumps(line) + "\n" for line in INVERSION]
+        (tmp_path / "all.part").write_text("".join(lines))
+        (tmp_path / "all.part").rename(logs / "all.jsonl")
+
+    timer = threading.Timer(0.7, begin)
+    timer.start()
+    assert main(["watch", str(logs), "--until-idle", "5"]) == 1
+    timer.join()
+    told = capsys.readouterr()
+    assert "empty so far, waiting" in told.err and "verdict violated" in told.out
 
 
 def test_a_folder_of_spans_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

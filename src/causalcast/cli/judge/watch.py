@@ -3,6 +3,7 @@
 import argparse
 import json
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from causalcast.cli.judge.watch_lines import watch_lines
+from causalcast.cli.judge.watch_lines import POLL_SECONDS, watch_lines
 from causalcast.cli.shared.places import place, remote_ones
 from causalcast.cli.shared.spark_options import add_spark_options
 from causalcast.errors import ConfigError, TraceError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from causalcast.pipeline.verdicts.verdict import Verdict
 
 HEARTBEAT_SECONDS = 5.0
+NOTHING_CAME = "nothing came: no run, no node log, no JSON lines (*.jsonl)"
 EPILOG = """
 examples:
   causalcast watch demo-run                  the logs of real nodes under this folder
@@ -78,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(NO_REMOTE)
     for elsewhere in remote_ones(options.folders):
         raise ConfigError(f"{elsewhere}: {NOT_HERE}")
+    _wait_for_anything(options.folders, options.until_idle)
     if _holds_lines(options.folders):
         return watch_lines(options.folders, options.until_idle, options.json)
     from causalcast.pipeline.live.watch_runs import WatchedRuns
@@ -103,6 +106,20 @@ def _tell_verdicts(spark: Any, runs: list[Path], teller: "_Teller") -> int:
     for one in found:
         teller.tell_verdict(one)
     return 1 if teller.violations or any(one.verdict == VIOLATED for one in found) else 0
+
+
+def _wait_for_anything(folders: list[Path], until_idle: float | None) -> None:
+    """What is to be watched may not have begun: only its first file shows whether it is lines."""
+    begun = time.monotonic()
+    there = [folder for folder in folders if folder.is_dir()]
+    if len(there) < len(folders) or any(any(folder.iterdir()) for folder in folders):
+        return
+    names = ", ".join(map(str, folders))
+    print(f"{names}: empty so far, waiting", file=sys.stderr)
+    while not any(any(folder.iterdir()) for folder in folders):
+        if until_idle is not None and time.monotonic() - begun > until_idle:
+            raise TraceError(f"{names}: {NOTHING_CAME}")
+        time.sleep(POLL_SECONDS)
 
 
 def _holds_lines(folders: list[Path]) -> bool:

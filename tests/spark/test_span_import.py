@@ -137,6 +137,23 @@ def test_ids_that_are_none_are_refused_as_in_one_process(spark: Any, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.spark
+def test_who_never_fails_or_repeats_gets_each_message_once(spark: Any, tmp_path: Path) -> None:
+    spans = [span for span in random_spans(Random(8), 300) if span["process"] != "p1"]
+    sent = [span for span in spans if span["kind"] == 4]
+    for number, to in enumerate(sent, 1000):  # p1 reads each once; the others repeat and fail
+        spans.append({**to, "process": "p1", "spanId": f"{number:016x}", "kind": 5,
+                      "attributes": [], "links": [{k: to[k] for k in ("traceId", "spanId")}],
+                      "parentSpanId": "", "status": {}})  # fmt: skip
+    write(spans, tmp_path / "spans")
+    same_run(spark, tmp_path / "spans", tmp_path / "run", SpanRules())
+    events = [row for row in rows_of(read_run(tmp_path / "run"), "events")
+              if row["kind"] == "deliver"]  # fmt: skip
+    assert {row["attempt"] for row in events if row["node"] == 1} == {1}
+    assert {row["attempt"] for row in events if row["node"] != 1} >= {None, 2}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
 def test_long_logs_are_put_in_order_slice_by_slice(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

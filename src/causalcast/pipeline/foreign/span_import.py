@@ -135,6 +135,10 @@ class _Told:
     """Messages that nobody published."""
     retries: int = 0
     attempts: bool = False
+    readers: list[tuple[int, int]] = field(default_factory=list)
+    """Nodes and as whom they read."""
+    unsteady: list[int] = field(default_factory=list)
+    """Readers that process something again, or might."""
     repeats: bool = False
     keys: bool = False
     causes: bool = False
@@ -304,10 +308,19 @@ class _Import:
         small = small_tables(log, nodes, groups, members, shares, list(columns))
         group_of = [groups.get(topic or ONLY_GROUP, 0) for topic in places.topics]
         node_of = [self.slices.node_of(piece) for piece in range(len(self.slices.files))]
-        reader = events_reader(columns, node_of, self._first_pos(told, node_of), group_of)
+        steady = self._steady_nodes(told)
+        reader = events_reader(columns, node_of, self._first_pos(told, node_of), group_of, steady)
         schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
         write_events(self.spark, ordered.mapInArrow(reader, schema), small, out)
         return small.told(sum(rows for _, rows in told.slices))
+
+    def _steady_nodes(self, told: _Told) -> set[int]:
+        """Those whose deliveries are all first ones, as in `number_attempts`."""
+        if self.rules.retries == "none" or not told.attempts:
+            return set()
+        unsteady = set(told.unsteady)
+        again = {node for node, reader in told.readers if reader in unsteady}
+        return {node for node, _ in told.readers} - again
 
     def _first_pos(self, told: _Told, node_of: list[int]) -> list[int]:
         """Of each slice, the position of its first row in the log of its node."""

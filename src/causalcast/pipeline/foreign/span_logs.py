@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from causalcast.pipeline.foreign.row_packs import unpacked
 from causalcast.pipeline.foreign.span_messages import LOGGED
-from causalcast.trace.kinds import KINDS
+from causalcast.trace.kinds import KIND_CODE, KINDS
 from causalcast.trace.schema import EVENTS
 from causalcast.trace.spans.moments import CHILD, PARENT
 
@@ -76,11 +76,13 @@ def event_columns(said: dict[str, bool]) -> dict[str, str]:
 
 
 def events_reader(
-    columns: dict[str, str], node_of: list[int], first_pos: list[int], group_of: list[int]
-) -> Reader:
+    columns: dict[str, str], node_of: list[int], first_pos: list[int], group_of: list[int],
+    steady: set[int],
+) -> Reader:  # fmt: skip
     """For `mapInArrow`, over what `put_in_order` gives: events.
 
-    By slice, its node and the position of its first row; by topic, its group.
+    By slice, its node and the position of its first row; by topic, its group. What is delivered to
+    the `steady` nodes is delivered for the first time.
     """
     schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
     kinds = pa.array(KINDS, pa.string())
@@ -100,6 +102,9 @@ def events_reader(
                     "message": rows["id"], "group": pa.array(groups[rows["topic"].to_numpy()]),
                     "note": rows["note"], **{name: rows[name] for name in SAID},
                 }  # fmt: skip
+                if node_of[number] in steady:
+                    delivers = rows["kind"].to_numpy() == KIND_CODE["deliver"]
+                    found["attempt"] = pa.array(np.ones(count, np.int32), mask=~delivers)
                 table = pa.table([found.get(name, pa.nulls(count, schema.field(name).type))
                                   for name in schema.names], schema=schema)  # fmt: skip
                 yield from table.to_batches(max_chunksize=20_000)

@@ -158,6 +158,8 @@ class _Messages:
         told = {
             "firsts": self._first_places(), "unknown": len(firsts), "retries": retried,
             "attempts": bool(attempt.any()), "repeats": self._repeats(),
+            "readers": np.unique(np.stack([self.node, self.reader]), axis=1).T.tolist(),
+            "unsteady": self._unsteady_readers(),
             "keys": bool(self.published["key"].is_valid().to_numpy().any()),
             "causes": bool(self.published["declared"].is_valid().to_numpy().any()),
             "slices": list(counted.items()),
@@ -216,6 +218,14 @@ class _Messages:
         base = np.repeat(steps[begins], np.diff(np.append(begins, len(several))))
         attempt[several] = steps - base + 1
         return attempt, int(again.sum())
+
+    def _unsteady_readers(self) -> list[int]:
+        """Who processes something again, or might: it failed, or says so."""
+        of_reader = self.message * self.places.readers + self.reader
+        is_one = self.failed | (self.rows["attempt"].to_numpy() > 0)
+        is_one[_in_pairs(of_reader, np.ones(len(of_reader), bool))] = True
+        found: list[int] = np.unique(self.reader[is_one]).tolist()
+        return found
 
     def _repeats(self) -> bool:
         pairs = self.message * len(self.places.nodes) + self.node

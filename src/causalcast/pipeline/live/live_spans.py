@@ -41,6 +41,9 @@ class GrowingSpans:
         self._taken: set[str] = set()
         self._processed: set[tuple[str, str]] = set()
         self._attempts: dict[tuple[str, str], tuple[int, bool]] = {}
+        self._readers: dict[str, set[str]] = defaultdict(set)
+        self._unsteady: set[str] = set()
+        self._retried = False
         self._newest = 0
         self._newest_came = time.monotonic()
 
@@ -124,10 +127,16 @@ class GrowingSpans:
 
     def _number(self, moment: Moment, raw: dict[str, Any]) -> None:
         """Attempts, as `number_attempts` counts them."""
-        reader = (moment.message, moment.share or moment.process)
-        attempt, failed = self._attempts.get(reader, (0, False))
+        reader = moment.share or moment.process
+        attempt, failed = self._attempts.get((moment.message, reader), (0, False))
+        self._readers[moment.process].add(reader)
+        if attempt or moment.failed or moment.attempt:
+            self._unsteady.add(reader)
         if attempt == 0 or failed or self.rules.retries == "all":
             attempt += 1
-        self._attempts[reader] = (attempt, moment.failed)
+        self._attempts[moment.message, reader] = (attempt, moment.failed)
         if moment.attempt or (attempt > 1 and self.rules.retries != "none"):
+            self._retried = True
             raw["attempt"] = moment.attempt or attempt
+        elif self._retried and not self._readers[moment.process] & self._unsteady:
+            raw["attempt"] = 1  # who never fails or repeats gets each message once

@@ -27,6 +27,7 @@ RECEIVES: Final = ("receive",)
 DELIVERED: Final = ("end", "start")
 MESSAGES: Final = ("span", "id")
 RETRIES: Final = ("failed", "all", "none")
+STEADY: Final = "; who never fails or repeats gets each message once"
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class SpanRules:
             "start": "when processing starts",
         }[self.delivered]
         retries = {
-            "failed": "processed again after a span that failed is a further attempt",
-            "all": "processed again is a further attempt",
+            "failed": f"processed again after a span that failed is a further attempt{STEADY}",
+            "all": f"processed again is a further attempt{STEADY}",
             "none": "processed again is delivered twice",
         }[self.retries]
         subscribed = (

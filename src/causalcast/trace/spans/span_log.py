@@ -112,13 +112,13 @@ def process_names(processes: Iterable[Process]) -> dict[Process, str]:
     }
 
 
-def number_attempts(moments: Iterable[Moment], rules: SpanRules, counts: SpanCounts) -> None:
+def number_attempts(moments: list[Moment], rules: SpanRules, counts: SpanCounts) -> None:
     """Deliveries of one message to one reader (a process, or all that share) are numbered."""
+    unsteady = _unsteady_processes(moments)
     readers: dict[tuple[str, str], list[Moment]] = defaultdict(list)
     for moment in moments:
         if moment.role != PUBLISH and not moment.attempt:
-            reader = moment.share or f"{moment.service}/{moment.process}"
-            readers[moment.message, reader].append(moment)
+            readers[moment.message, _reader(moment)].append(moment)
     for deliveries in readers.values():
         if len(deliveries) < 2 or rules.retries == "none":
             continue
@@ -130,6 +130,30 @@ def number_attempts(moments: Iterable[Moment], rules: SpanRules, counts: SpanCou
                 attempt += 1
                 counts.retries += 1
             moment.attempt = attempt
+    if rules.retries != "none" and any(moment.attempt for moment in moments):
+        for moment in moments:
+            steady = (moment.service, moment.process) not in unsteady
+            if steady and moment.role != PUBLISH:
+                moment.attempt = 1
+
+
+def _reader(moment: Moment) -> str:
+    return moment.share or f"{moment.service}/{moment.process}"
+
+
+def _unsteady_processes(moments: Iterable[Moment]) -> set[Process]:
+    """Who processes something again, or might: it failed, or says so, or shares with such."""
+    came: set[tuple[str, str]] = set()
+    unsteady: set[str] = set()
+    readers: set[tuple[Process, str]] = set()
+    for moment in moments:
+        if moment.role != PUBLISH:
+            reader = _reader(moment)
+            if moment.failed or moment.attempt or (moment.message, reader) in came:
+                unsteady.add(reader)
+            came.add((moment.message, reader))
+            readers.add(((moment.service, moment.process), reader))
+    return {process for process, reader in readers if reader in unsteady}
 
 
 def _moments(operations: Iterable[Operation], rules: SpanRules, counts: SpanCounts) -> list[Moment]:

@@ -186,6 +186,21 @@ def test_who_shares_makes_attempts_together() -> None:
     ]
 
 
+def test_who_never_fails_or_repeats_gets_each_message_once() -> None:
+    """So what comes late there is late, though another reader tries again."""
+    failed = handled("p1", 2, 20, 30, 1, trace=2, failed=True)
+    again = handled("p1", 3, 40, 50, 1, trace=3)
+    steady, shares = handled("p2", 4, 20, 30, 1, trace=4), {"messaging.consumer.group.name": "w"}
+    assert story(sent("p0", 1, 0), failed, again, steady)[3:] == ["p2 deliver 1 attempt=1"]
+    assert story(sent("p0", 1, 0), failed, again, steady, retries="none")[3:] == ["p2 deliver 1"]
+    assert story(sent("p0", 1, 0), steady)[1:] == ["p2 deliver 1"]
+    unlucky = handled("p2", 5, 40, 50, 9, trace=5, failed=True)
+    assert story(sent("p0", 1, 0), failed, again, steady, unlucky)[3] == "p2 deliver 1"
+    sharing = [handled("p2", 4, 20, 30, 1, trace=4, more=shares),
+               handled("p3", 5, 40, 50, 9, trace=5, failed=True, more=shares)]  # fmt: skip
+    assert story(sent("p0", 1, 0), failed, again, *sharing)[3] == "p2 deliver 1 share=w"
+
+
 def test_declared_causes_are_what_was_being_processed() -> None:
     """Through spans between, and through publications above; not through other traces."""
     spans = (

@@ -68,12 +68,19 @@ def plan_and_bug(name: str, by: str) -> tuple[Plan, Mutant]:
         place = next(place for place in past.places if not place.nodes)
         options = dict(place.options)
         plan = Plan(
-            place.protocol, options, place.overlay, by, gives_up=place.gone, for_good=place.for_good
+            place.protocol,
+            options,
+            place.overlay,
+            by,
+            gives_up=place.gone,
+            for_good=place.for_good,
+            facts="plain",
         )
         return plan, past
     mutant = find_mutant(TESTS / "mutants" / f"{file}.py", bug)
     overlay = "mesh" if mutant.for_good else ""
-    return Plan(file, dict(mutant.options), overlay, by, for_good=mutant.for_good), mutant
+    options, dies = dict(mutant.options), mutant.for_good
+    return Plan(file, options, overlay, by, for_good=dies, facts="plain"), mutant
 
 
 def anew(plan: Plan, first: int) -> Iterator[Trial]:

@@ -91,7 +91,8 @@ node = 2
 def test_never_an_older_publication_after_a_newer_one(keep: bool) -> None:
     gaps = 0
     for seed in range(150):
-        plan = Plan("delta_neighbourhood", {"keep": keep}, check=("fifo_order", "no_exception"))
+        judged = ("fifo_order", "no_exception")
+        plan = Plan("delta_neighbourhood", {"keep": keep}, check=judged, facts="plain")
         for problem in try_seed(plan, seed).problems:
             assert problem.property == "fifo_order" and "kind='gap'" in problem.detail
             gaps += 1

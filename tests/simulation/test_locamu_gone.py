@@ -55,7 +55,7 @@ recover_all = true
 
 
 def test_the_adversary_finds_nothing_but_losses() -> None:
-    campaign = run_campaign(Plan("locamu", gives_up=True), SEEDS)
+    campaign = run_campaign(Plan("locamu", gives_up=True, facts="plain"), SEEDS)
     assert campaign.failures == []
     assert campaign.fired["gone"] > 50
     assert campaign.fired["note.locamu.handed_on"] > 10
@@ -79,7 +79,7 @@ def give_up_at_once(self: GivingUp, sender: NodeId, told: Gone, out: Outbox) -> 
 )
 def test_it_would_find_more(name: str, patch: Patch) -> None:
     """A planted bug either breaks a promise or loses more than the adversary saw lost before."""
-    plan = Plan("locamu", gives_up=True)
+    plan = Plan("locamu", gives_up=True, facts="plain")
     with Mutant(name, "", [], [patch]).planted():
         campaign = run_campaign(plan, SEEDS)
     lost = campaign.fired["lost_with_a_node_that_is_gone"]
@@ -235,10 +235,10 @@ def test_only_what_a_node_that_is_gone_published_may_be_missing() -> None:
 
 
 def test_the_same_seed_gives_up_the_same_nodes() -> None:
-    plan = Plan("locamu", gives_up=True)
+    plan = Plan("locamu", gives_up=True, facts="plain")
     first, second = try_seed(plan, 7), try_seed(plan, 7)
     assert first.text == second.text and first.fired == second.fired
-    assert plan.repeat(7).endswith("--gone")
+    assert plan.repeat(7).endswith("--gone --facts plain")
 
 
 def test_a_cluster_of_the_test_kit_goes_on_without_a_node() -> None:

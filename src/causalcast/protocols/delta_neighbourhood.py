@@ -42,10 +42,19 @@ from causalcast.core import (
     origin_of,
 )
 from causalcast.core.spec import OptionValue
+from causalcast.limits import Limit
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 
 REPEAT: Final = "repeat"
+LATE: Final = Limit(
+    "protocols.delta_neighbourhood.late",
+    4,
+    least=1,
+    most=64,
+    unit="times",
+    about="`repeat_after`, before something is repeated on links that lose nothing",
+)
 
 
 class Copy(Message):
@@ -300,7 +309,8 @@ class DeltaNeighbourhood(Multicast):
         assert name == REPEAT
         self._repeats = False
         for peer in self.reachable:
-            self._send_open(peer, out)
+            if peer not in out.world.congested:  # such a link has not lost what it was given
+                self._send_open(peer, out)
         self._keep_repeating(out)
 
     def _send_open(self, peer: NodeId, out: Outbox) -> None:
@@ -311,7 +321,9 @@ class DeltaNeighbourhood(Multicast):
     def _keep_repeating(self, out: Outbox) -> None:
         if not self._repeats and any(passage.open for passage in self.passages.values()):
             self._repeats = True
-            out.start_timer(REPEAT, self.repeat_after)
+            # Who answers late is busy, where nothing is lost.
+            late = LATE.value if out.world.links_lose_nothing else 1
+            out.start_timer(REPEAT, late * self.repeat_after)
 
     def _tell(self, node: NodeId, message: Message, out: Outbox) -> None:
         if node in self.links:

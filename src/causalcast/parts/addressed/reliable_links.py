@@ -220,7 +220,9 @@ class ReliableLinks:
             out.send(peer, Got(direction.taken, False))
             return
         assert name == REPEAT
-        if not direction.heard:
+        if peer in out.world.congested:
+            pass  # a link that takes nothing more has not lost what it was given
+        elif not direction.heard:
             out.send(peer, Got(direction.taken, True))
         elif direction.acknowledged < direction.watched:
             out.note("reliable_links.repeated", peer)

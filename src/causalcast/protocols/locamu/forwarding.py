@@ -26,6 +26,14 @@ MOST_DOUBLINGS: Final = Limit(
     unit="times",
     about="how often the time until something is repeated doubles",
 )
+FIRST_DOUBLINGS: Final = Limit(
+    "protocols.locamu.forwarding.first_doublings",
+    2,
+    least=0,
+    most=16,
+    unit="times",
+    about="how often it has doubled already where links lose nothing",
+)
 
 
 class Forwarding:
@@ -176,11 +184,16 @@ class Forwarding:
 
     def repeat_to(self, node: NodeId, after: int, someone_is_gone: bool, out: Outbox) -> None:
         """Send again, ever less often, what a node has not confirmed, or ask after it."""
+        if out.world.congested and self._is_behind(node, out.world.congested):
+            self._wait_for_link(node, out)
+            return
         probes: list[int] = []
+        # Who answers late is busy, where nothing is lost.
+        late = FIRST_DOUBLINGS.value if out.world.links_lose_nothing else 0
         for record in list(self._log.open.get(node, ())):
             tries = record.tries.get(node, 0)
             tried = record.tried_at.get(node, record.since)
-            if out.now - tried < after << min(tries, MOST_DOUBLINGS.value):
+            if out.now - tried < after << min(tries + late, MOST_DOUBLINGS.value):
                 continue
             # Somebody nearer brings it, or it waits there, or it is there and nothing is missing
             # since somebody is gone: just ask.
@@ -195,6 +208,16 @@ class Forwarding:
                 record.tries[node] = tries + 1
         if probes:
             self._peers.tell(node, Probe(probes), out)
+
+    def _is_behind(self, node: NodeId, congested: dict[NodeId, None]) -> bool:
+        """Whether what is for a node waits on a link from here, to it or to somebody before it."""
+        return any(near in congested for near in [node, *self._around.between(self._me, node)])
+
+    def _wait_for_link(self, node: NodeId, out: Outbox) -> None:
+        """A link that takes nothing more has not lost what it was given: what it has is late from
+        when it has left."""
+        for record in self._log.open.get(node, ()):
+            record.tried_at[node] = out.now
 
     def forget_link(self, peer: NodeId) -> None:
         """There is another link to a node, or none: what was sent to it may be lost."""

@@ -158,4 +158,27 @@ MUTANTS = [
         ],
         places=[HASTY, STORIES, DYING],
     ),
+    PastBug(
+        name="a_dead_origin_took_its_message_along",
+        mechanism="copies that go straight from their origin were lost to some if it died for good "
+        "in the middle of sending them",
+        mended="2799be5",
+        patches=[Patch(ReliableSending, "_keep_safe", lambda self, identity, message: None)],
+        places=[DYING, STORIES],
+    ),
+    PastBug(
+        name="a_run_has_no_size",
+        mechanism="publications that came as one and were kept had no size: a node without a "
+        "journal stopped",
+        mended="3ddcfaa",
+        patches=[
+            Rewritten(
+                ReliableSending,
+                "body_bytes",
+                "    if isinstance(message, Run):\n        return message.size\n",
+                "",
+            )
+        ],
+        places=[DIRECT, Place("vector_clock_broadcast", nodes=True)],
+    ),
 ]

@@ -1,12 +1,13 @@
 """Past bugs of protocols that send to members alone, and of those with a link at a time."""
 
 from causalcast.parts.broadcast.reliable_sending import ReliableSending
+from causalcast.parts.safe_keeping import SafeKeeping
 from causalcast.protocols.cbcast.farewells import Farewells
 from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.protocols.cbcast.vouching import Vouching
 from causalcast.protocols.delta_neighbourhood import DeltaNeighbourhood
 from causalcast.protocols.member_multicast.protocol import MemberCausalMulticast
-from causalcast.swarm.mutant import Rewritten
+from causalcast.swarm.mutant import Patch, Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 
 CBCAST_STORIES = Place("cbcast", by="stories")
@@ -149,5 +150,28 @@ MUTANTS = [
             )
         ],
         places=[PAIRWISE],
+    ),
+    PastBug(
+        name="a_dead_sender_left_some_members_without",
+        mechanism="a message whose sender died for good in the middle was at some members only, "
+        "and what followed from it waited for ever elsewhere",
+        mended="29c184a",
+        patches=[Patch(SafeKeeping, "keep", lambda self, origin, name, message, others: False)],
+        places=[CBCAST_DYING, CBCAST_STORIES],
+    ),
+    PastBug(
+        name="kept_again_what_is_everywhere",
+        mechanism="a copy that an outsider had forgotten came back from others who had not heard "
+        "that it is everywhere, was kept again and entrusted again",
+        mended="f98cdd9",
+        patches=[
+            Rewritten(
+                SafeKeeping,
+                "keep",
+                "if number <= shelf.everywhere or number in shelf.copies:",
+                "if number in shelf.copies:",
+            )
+        ],
+        places=[CBCAST_STORIES, CBCAST_DYING, Place("cbcast")],
     ),
 ]

@@ -204,13 +204,15 @@ MUTANTS = [
         mechanism="word that a copy waits came when it was processed already; the sender never "
         "sent it again with the numbers it had learnt since",
         mended="57636ed",
+        schedule="said_to_wait_when_it_was_processed",
         patches=[
             Rewritten(
                 Locamu,
                 "_on_ack",
                 "if record is not None and sender not in record.known_at:",
                 "if record is not None:",
-            )
+            ),
+            Rewritten(Forwarding, "confirm_in_part", "record.held_at.pop(node, None)", "pass"),
         ],
         places=[STORIES, Place("locamu", by="random")],
     ),

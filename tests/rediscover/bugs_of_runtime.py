@@ -3,23 +3,31 @@
 import asyncio
 from typing import Any
 
+from causalcast.detectors.adaptive_heartbeat import AdaptiveHeartbeat
+from causalcast.detectors.heartbeat import Heartbeat
 from causalcast.runtime import node_trace
 from causalcast.runtime.host.acknowledgements import Acknowledgements
+from causalcast.runtime.host.back_pressure import BackPressure
+from causalcast.runtime.host.earlier_life import EarlierLife
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.link_listener import LinkListener
 from causalcast.runtime.host.silent_neighbours import SilentNeighbours
 from causalcast.runtime.host.steps import Steps
+from causalcast.runtime.links import greeter
 from causalcast.runtime.links.links import Links
 from causalcast.runtime.received_message import Caller, ReceivedMessage
+from causalcast.runtime.security.admission import Admission
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.swarm.mutant import Patch, Rewritten
 from causalcast.swarm.past_bug import PastBug, Place
 from causalcast.trace.node_log import NodeLog
+from causalcast.wire.framing import FrameReader
 
 VECTORS = Place("vector_clock_broadcast", nodes=True)
 CBCAST = Place("cbcast", nodes=True)
 LOCAMU = Place("locamu", nodes=True)
+CPTCAST = Place("cptcast", nodes=True)
 
 
 async def drain_when_idle(self: Journal) -> None:
@@ -236,6 +244,111 @@ MUTANTS = [
         "times a second",
         mended="57636ed",
         patches=[Patch(Links, "_think_of_pause", lambda self, connection: None)],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="an_old_disk_is_believed",
+        mechanism="a disk that went back in time was not noticed: the node gave out numbers a "
+        "second time, others took them for old ones, and acknowledged publications vanished",
+        mended="57636ed",
+        patches=[
+            Patch(greeter, "went_back", lambda now, known: ""),
+            Patch(EarlierLife, "check_trace", lambda self, trace: None),
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_lost_tail_that_was_used_up_again",
+        mechanism="where only the end of a journal was missing, a node that used up as many "
+        "numbers again, alone, and then started once more, was not noticed",
+        mended="9012599",
+        patches=[
+            Rewritten(
+                greeter,
+                "went_back",
+                "following = now.at(known.start + 1) or PastLife(now.life, now.began)",
+                "following = PastLife(now.life, now.began)",
+            ),
+            Patch(EarlierLife, "check_trace", lambda self, trace: None),
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="numbers_that_went_to_other_groups_cut_a_link",
+        mechanism="a number far ahead of the greatest that was seen of its origin, over all "
+        "groups, was refused: who had published much to other groups lost its link for ever",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                Admission,
+                "_check_new",
+                "furthest = self._furthest(origin)",
+                "from causalcast.parts.broadcast.reliable_sending import LEAST_AHEAD\n"
+                "        furthest = self._greatest.get(origin, 0) + LEAST_AHEAD.value",
+            )
+        ],
+        places=[CBCAST, LOCAMU],
+    ),
+    PastBug(
+        name="what_is_longer_than_a_frame_is_refused",
+        mechanism="a message that is longer than a frame ended its link, which was dialled again, "
+        "for ever: nobody could join where much is kept",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                FrameReader,
+                "filled",
+                "        more = length & MORE\n",
+                "        more = length & MORE\n"
+                "        if more:\n            raise WireError('a message in pieces')\n",
+            )
+        ],
+        places=[CPTCAST, VECTORS],
+    ),
+    PastBug(
+        name="beats_wait_behind_what_is_long",
+        mechanism="only whole messages were a sign of life: who sent something long over a slow "
+        "link was suspected in the middle, again and again",
+        mended="57636ed",
+        patches=[
+            Patch(AdaptiveHeartbeat, "on_heard", lambda self, peer, out: None),
+            Patch(Heartbeat, "on_heard", lambda self, peer, out: None),
+        ],
+        places=[CPTCAST, VECTORS],
+    ),
+    PastBug(
+        name="publishers_that_wait_for_room_never_hear_of_the_end",
+        mechanism="publishers that waited for room when their node stopped waited for ever",
+        mended="57636ed",
+        patches=[
+            Rewritten(
+                BackPressure,
+                "is_overloaded",
+                "if self._running.is_over or self._running.is_stopping:",
+                "if False:",
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_given_back_message_wakes_nobody",
+        mechanism="what was given back stayed there until something else came",
+        mended="57636ed",
+        patches=[Rewritten(Inbox, "give_back", "    self._something_is_there(inbox)\n", "")],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="what_is_kept_for_the_absent_has_no_limit",
+        mechanism="what an absent neighbour lacks was kept without limit or word",
+        mended="69c0b33",
+        patches=[
+            Rewritten(
+                BackPressure,
+                "is_overloaded",
+                "or self._stack.multicast.kept_bytes() > self._kept_bytes",
+                "",
+            )
+        ],
         places=[VECTORS, CBCAST],
     ),
 ]

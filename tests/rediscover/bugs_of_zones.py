@@ -11,6 +11,7 @@ from causalcast.swarm.past_bug import PastBug, Place
 PAIRS = Place("causal_separators", {"zone_size": 2}, by="adversary")
 PAIRS_AT_RANDOM = Place("causal_separators", {"zone_size": 2}, by="random")
 STORIES = Place("causal_separators", {"zone_size": 2}, by="stories")
+MESH = Place("causal_separators", {"zone_size": 2}, overlay="mesh")
 DYING = Place("causal_separators", overlay="mesh", for_good=True)
 
 MUTANTS = [
@@ -24,7 +25,7 @@ MUTANTS = [
                 Outgoing, "_named", "        if carrier != self.ends.me:", "        if False:"
             )
         ],
-        places=[STORIES, PAIRS, PAIRS_AT_RANDOM],
+        places=[MESH, STORIES, PAIRS],
     ),
     PastBug(
         name="group_of_one_zone_again",

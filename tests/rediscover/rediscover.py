@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -29,6 +30,7 @@ FILES = sorted(HERE.glob("bugs_of_*.py"))
 DOCS = HERE.parent.parent / "docs" / "rediscovered.md"
 MOST_SEEDS = 20_000
 FOREVER = float("inf")
+MOST_TOGETHER = 12  # bugs that are looked for at once
 HEAD = """\
 | bug | what went wrong | mended in | found by | where | seeds | CPU s | what was seen |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -99,21 +101,11 @@ def problem_of(place: Place, seed: int) -> str:
     return f"{problems[0].property}: {problems[0].detail}" if problems else ""
 
 
-def first_shown(bug: PastBug, place: Place, seeds: range) -> tuple[int, str] | None:
-    """The first of these seeds that shows the planted bug, and what is wrong there."""
-    with bug.planted():
-        for seed in seeds:
-            problem = problem_of(place, seed)
-            if problem:
-                return seed, problem
-    return None
-
-
 def look_for(name: str, most: int = MOST_SEEDS) -> Rediscovered:
     """Look for a bug in one place after the other; the first seed that shows it ends the search."""
     result = nothing_yet(name)
     while not result.is_over(most):
-        result = look_further(result, most)
+        [result] = look_further([result], most)
     return result
 
 
@@ -123,29 +115,71 @@ def nothing_yet(name: str) -> Rediscovered:
     return Rediscovered(path.name, bug.name, bug.mechanism, bug.mended)
 
 
-def look_further(result: Rediscovered, most: int) -> Rediscovered:
-    """Try the next seeds of the next place."""
+def look_further(results: list[Rediscovered], most: int) -> list[Rediscovered]:
+    """Try the next seeds of bugs that are looked for in the same place now, all planted at once.
+
+    What shows then is tried with each of them alone: that alone counts. It is much cheaper, and may
+    only miss what one bug hides from another.
+    """
     logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
-    bug = all_bugs()[result.bug][1]
-    place, seeds = list(bug.rounds(most))[result.rounds]
+    place, seeds = next_of(results[0], most)
     began = time.process_time()
-    left = seeds
-    while left and not result.found:
-        shown = first_shown(bug, place, left)
-        result.seeds += len(left) if shown is None else shown[0] - left.start + 1
-        if shown is None:
-            break
-        seed, problem = shown
-        left = range(seed + 1, seeds.stop)
-        if problem_of(place, seed):
-            result.fail_anyway += 1
-            continue
-        result.found, result.seed, result.seen = True, seed, problem
-        result.place, result.world = place.in_words(), place.world_of(seed)
-        result.seeds = seed + 1
-    result.rounds += 1
-    result.cpu_seconds = round(result.cpu_seconds + time.process_time() - began, 1)
-    return result
+    left, at = list(results), seeds.start
+    while left and at < seeds.stop:
+        at = _until_something_shows(left, place, range(at, seeds.stop))
+        if at < seeds.stop:
+            _try_each(left, place, at)
+            left = [one for one in left if not one.found]
+            at += 1
+    share = (time.process_time() - began) / len(results)
+    for one in results:
+        one.seeds = one.seed + 1 if one.found else one.seeds + len(seeds)
+        one.rounds += 1
+        one.cpu_seconds = round(one.cpu_seconds + share, 1)
+    return results
+
+
+def next_of(result: Rediscovered, most: int) -> tuple[Place, range]:
+    """Where a bug is looked for next."""
+    return next(islice(all_bugs()[result.bug][1].rounds(most), result.rounds, None))
+
+
+def _until_something_shows(left: list[Rediscovered], place: Place, seeds: range) -> int:
+    """The first of these seeds in which something is wrong while all these bugs are planted."""
+    with ExitStack() as stack:
+        for one in left:
+            stack.enter_context(all_bugs()[one.bug][1].planted())
+        return next((seed for seed in seeds if problem_of(place, seed)), seeds.stop)
+
+
+def _try_each(left: list[Rediscovered], place: Place, seed: int) -> None:
+    """Which of these bugs does this seed show by itself?"""
+    if problem_of(place, seed):
+        for one in left:
+            one.fail_anyway += 1
+        return
+    for one in left:
+        with all_bugs()[one.bug][1].planted():
+            problem = problem_of(place, seed)
+        if problem:
+            one.found, one.seed, one.seen = True, seed, problem
+            one.place, one.world = place.in_words(), place.world_of(seed)
+
+
+def together(open_ones: list[Rediscovered], most: int) -> list[list[Rediscovered]]:
+    """Those that are looked for in the same place next, and change different functions."""
+    groups: list[tuple[object, set[tuple[int, str]], list[Rediscovered]]] = []
+    for one in open_ones:
+        where = next_of(one, most)
+        changed = {(id(p.owner), p.name) for p in all_bugs()[one.bug][1].patches}
+        for place, taken, group in groups:
+            if place == where and not taken & changed and len(group) < MOST_TOGETHER:
+                taken |= changed
+                group.append(one)
+                break
+        else:
+            groups.append((where, set(changed), [one]))
+    return [group for _, _, group in groups]
 
 
 def main() -> int:
@@ -198,11 +232,13 @@ def _rounds(
 ) -> Iterator[Rediscovered]:
     """Some seeds of every bug, then more of those that were not found: the easy ones come first."""
     with ExitStack() as stack:
-        do: Callable[..., Iterable[Rediscovered]] = map
+        do: Callable[..., Iterable[list[Rediscovered]]] = map
         if processes > 1:
             do = stack.enter_context(ProcessPoolExecutor(processes, get_context("spawn"))).map
         while open_ones := [one for one in results.values() if not one.is_over(most, most_cpu)]:
-            yield from do(look_further, open_ones, [most] * len(open_ones))
+            groups = together(open_ones, most)
+            for looked in do(look_further, groups, [most] * len(groups)):
+                yield from looked
 
 
 def rows_of_the_docs() -> dict[str, str]:

@@ -9,7 +9,16 @@ from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.mutant import Mutant, Rewritten
 from causalcast.swarm.past_bug import MOST_WORLDS, PastBug, Place
 from causalcast.swarm.trial import try_scenario
-from rediscover import DOCS, HEAD, all_bugs, look_for, rows_of_the_docs
+from rediscover import (
+    DOCS,
+    HEAD,
+    all_bugs,
+    look_for,
+    look_further,
+    nothing_yet,
+    rows_of_the_docs,
+    together,
+)
 
 BUGS = {name: bug for name, (_, bug) in all_bugs().items()}
 SCHEDULES = Path(__file__).parent.parent / "simulation" / "past_failures"
@@ -78,6 +87,20 @@ def test_places_are_tried_in_turn_with_ever_more_seeds() -> None:
         (other, range(50, 75)),
     ]
     assert sum(len(seeds) for _, seeds in bug.rounds(20_000)) == 20_000 + MOST_WORLDS
+
+
+def test_bugs_of_one_place_are_looked_for_together() -> None:
+    names = ["kept_what_a_neighbour_sent", "sent_what_a_neighbour_told_it_has"]
+    both = [nothing_yet(name) for name in names]
+    assert together(both, 100) == [both]
+    alone = {name: look_for(name, 100) for name in names}
+    for one in look_further(both, 100):
+        assert one.found and one.seed == alone[one.bug].seed
+
+
+def test_bugs_that_change_the_same_function_are_not() -> None:
+    names = ["an_old_disk_is_believed", "a_lost_tail_that_was_used_up_again"]
+    assert len(together([nothing_yet(name) for name in names], 100)) == 2
 
 
 def test_every_bug_has_its_row() -> None:

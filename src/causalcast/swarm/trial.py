@@ -25,6 +25,8 @@ AT_REST = "at_rest"  # one of SPEC.at_rest did not hold when all was quiet
 # 20,000 with 31 nodes and a network that doubles messages needed more than 50,000.
 STORM = 50_000
 STORM_PER_NODE = 5_000
+# Of one node in a second. Pauses drawn at their smallest are ten milliseconds for each neighbour.
+STORM_OF_DIALS = 150
 # Beyond what a protocol tolerates it may stop, but must not do anything wrong.
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
 OWN_PROPERTIES = (NO_EXCEPTION, INVARIANT, AT_REST)
@@ -80,6 +82,8 @@ def try_run(
     world.steps.invariants = list(spec.invariants)
     storm = max(STORM, STORM_PER_NODE * len(world.nodes))
     world.shared.most_messages = world.shared.messages_handled + storm
+    is_static = running.scenario.blueprint.overlay.static
+    world.shared.most_dials = STORM_OF_DIALS * (len(world.nodes) if is_static else 1)
     raised = ""
     try:
         let_it_happen()

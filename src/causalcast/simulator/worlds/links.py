@@ -96,6 +96,7 @@ class Links:
         if self._standing_dials is not None:
             self._standing_dials.append((dialler.me, to))
             return
+        self._shared.count_dial(dialler.me)
         dialler.dials += 1
         link = link_id(dialler.me, dialler.dials)
         dialler.dialling[to] = link

@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from causalcast.core.duration import SECOND
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.core.world_facts import WorldFacts
@@ -32,6 +33,9 @@ class SharedState:
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
         self.messages_handled = 0
         self.most_messages = 0  # so many may be handled; 0: no limit
+        self.most_dials = 0  # so many may a node make within a second; 0: no limit
+        self._dials: dict[NodeId, int] = {}  # in this second
+        self._second = 0
         if plan.links_lose_nothing:
             self.count("world.links_lose_nothing")
         if not plan.keeps_records:
@@ -50,6 +54,16 @@ class SharedState:
         self.messages_handled += 1
         if self.most_messages and self.messages_handled > self.most_messages:
             raise AssertionError("a storm")  # also where asserts are left out
+
+    def count_dial(self, node: NodeId) -> None:
+        """A node dials; one that does so without a pause is stopped."""
+        second = self.out.now // SECOND
+        if second != self._second:
+            self._second = second
+            self._dials = {}
+        dials = self._dials[node] = self._dials.get(node, 0) + 1
+        if self.most_dials and dials > self.most_dials:
+            raise AssertionError("a storm of dials")
 
     def record_frame(self, kind: int, node: NodeId, peer: NodeId, about: Description) -> None:
         """A frame left for `peer`, or came from there."""

@@ -26,6 +26,7 @@ from causalcast.swarm.trial import SAFETY, Trial, fell_at_the_start, promised, t
 SIZES: Final = (3, 3, 4, 4, 5, 5, 6, 7)
 FEWEST_MOVES, MOST_MOVES = 4, 28
 STAYS_DOWN: Final = 0.25  # of all stories
+PLOTTED: Final = 0.5  # of all stories: they begin as most that once went wrong did
 THEME: Final = 25  # the weight of what a story is about
 FLOODED: Final = 0.01  # of all stories: in these somebody publishes more than anybody can nest
 FLOODS: Final = (350, 350, 1200)  # publications
@@ -38,9 +39,35 @@ class Storyteller(Adversary):
 
     def play(self, moves: int | None = None) -> None:
         """Tell one story, then let everything come to rest."""
-        for _ in range(self._rng.randint(FEWEST_MOVES, MOST_MOVES) if moves is None else moves):
+        if moves is None:
+            moves = self._rng.randint(FEWEST_MOVES, MOST_MOVES)
+            if self._rng.random() < PLOTTED:
+                plot = self._plot()
+                for move in plot:
+                    self._do(move())
+                moves = max(0, moves - 2 * len(plot))
+        for _ in range(moves):
             self._do(self._pick())
         self.run.complete()
+
+    def _plot(self) -> list[Tactic]:
+        """What most stories that once went wrong begin with: something gets half-way, is answered,
+        and somebody who had it in hand falls; the others hear of it, and speak."""
+        some = self._rng.randint
+        says = [self._publish_past_somebody if self._rng.random() < 0.4 else self._say]
+        plot: list[Tactic] = [*says, *[self._bring_newest] * some(0, 3)]
+        for _ in range(some(0, 2)):
+            plot += [self._answer, *[self._bring_newest] * some(0, 3)]
+        if self._forgets or (self._spec.tolerates is None and not self._beyond):
+            return plot
+        for _ in range(1 if self._rng.random() < 0.7 else 2):
+            plot += [self._fall_with_something_in_hand]
+            if self._gives_up:
+                plot += [self._hear_and_give_up] * some(1, 2)
+            elif self._rng.random() < 0.5:
+                plot += [self._all_hear_of_losses]
+            plot += [self._answer] * some(0, 2) + [self._bring_newest] * some(0, 2)
+        return plot
 
     def _choose_tactics(self) -> list[tuple[float, Tactic]]:
         tactics: list[tuple[float, Tactic]] = [
@@ -78,6 +105,39 @@ class Storyteller(Adversary):
         return tactics
 
     # Larger moves
+
+    def _say(self) -> list[Step]:
+        """Anybody publishes."""
+        node = self._some_node()
+        return [("publish", node, self._rng.choice(self._groups))]
+
+    def _answer(self) -> list[Step]:
+        """Who was handed something last publishes, sometimes past somebody."""
+        doubts = self._open_jump() if self._rng.random() < 0.3 else []
+        who = int(doubts[0][1]) if doubts else self._last
+        return [*doubts, ("publish", who, self._rng.choice(self._groups))]
+
+    def _bring_newest(self) -> list[Step]:
+        """What was handed over last gets one hop further."""
+        ways = [
+            way
+            for way, queue in self._world.queues.items()
+            if any(item.message == self._newest for item in queue)
+        ]
+        return [("bring", *self._rng.choice(ways))] if ways else self._bring()
+
+    def _fall_with_something_in_hand(self) -> list[Step]:
+        """Somebody falls whose publications, or those of others, are on their way from it."""
+        in_hand = [
+            way[0]
+            for way, queue in self._world.queues.items()
+            if any(item.message >= 0 for item in queue)
+        ]
+        victims = [who for who in dict.fromkeys(in_hand) if self._may_fall(who)]
+        if not victims:
+            return self._crash_after_speaking()
+        keep = self._rng.choice([0.0, 0.0, 0.0, 0.5])
+        return [("crash", self._rng.choice(victims), keep)]
 
     def _flood(self) -> list[Step]:
         """Somebody publishes without end, once, perhaps in answer to what others lack."""

@@ -271,7 +271,7 @@ MUTANTS = [
             Rewritten(
                 Forwarding,
                 "repeat_to",
-                "after << min(tries, MOST_DOUBLINGS.value)",
+                "after << min(tries + late, MOST_DOUBLINGS.value)",
                 "after",
                 also=[("or node in record.held_at", "")],
             )

@@ -120,6 +120,19 @@ def test_without_spark_small_runs_are_simulated_judged_measured_and_reported(
     assert "Everything that counts holds" in Path(report).read_text()
 
 
+def test_without_spark_lines_of_others_are_watched(tmp_path: Path) -> None:
+    (tmp_path / "lines").mkdir()
+    line = {"node": "ada", "pos": 0, "kind": "publish", "message": "hello"}
+    (tmp_path / "lines" / "ada.jsonl").write_text(json.dumps(line) + "\n")
+    watched = run_without(WITHOUT_SPARK, "watch", str(tmp_path / "lines"), "--until-idle", "0.1")
+    assert watched.returncode == 0, watched.stderr
+    assert "verdict ok" in watched.stdout
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    refused = run_without(WITHOUT_SPARK, "watch", str(tmp_path / "run"))
+    assert refused.returncode == 2 and "pip install 'causalcast[spark]'" in refused.stderr
+
+
 def test_spark_that_was_asked_for_and_is_not_there(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     assert main(["simulate", "revoke_then_post", "--out", run]) == 0

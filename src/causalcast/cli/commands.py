@@ -58,7 +58,7 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
         Command(
             "metrics", "judge.report", "measure runs: latency, throughput, redundancy, …", TOOLS
         ),
-        Command("watch", "judge.watch", "verify runs while they grow", "spark"),
+        Command("watch", "judge.watch", "verify runs while they grow", TOOLS),
         Command("trace", "judge.trace", "gather, import and export traces", TOOLS),
         Command("chaos", "judge.chaos", "kill, stop and cut off real nodes; judge them", TOOLS),
         Command(

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from causalcast.cli.judge.watch_lines import POLL_SECONDS, watch_lines
+from causalcast.cli.shared.extras import require
 from causalcast.cli.shared.places import place, remote_ones
 from causalcast.cli.shared.spark_options import add_spark_options
 from causalcast.errors import ConfigError, TraceError
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
     _wait_for_anything(options.folders, options.until_idle)
     if _holds_lines(options.folders):
         return watch_lines(options.folders, options.until_idle, options.json)
+    require("spark", "`causalcast watch` of runs and node logs")
     from causalcast.pipeline.live.watch_runs import WatchedRuns
     from causalcast.pipeline.spark.session import make_session
     from causalcast.trace.follow import follower_of

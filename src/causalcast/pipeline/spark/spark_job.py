@@ -160,4 +160,6 @@ def collected(frame: Any) -> pa.Table:
     except PySparkException as error:
         lines = [line.strip() for line in str(error).splitlines() if "Error" in line]
         reason = lines[-1] if lines else type(error).__name__
+        if "ModuleNotFoundError" in reason:
+            reason += "; set PYSPARK_PYTHON to the Python that has causalcast, before the session"
         raise MissingDependency(f"the Spark job failed: {reason}") from error

@@ -222,3 +222,22 @@ def test_a_gap_that_never_closes_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     check.feed(A, [(pos, "crash", None, None) for pos in range(1, 13)])
     with pytest.raises(TraceError, match="node 0 has a gap at pos 0"):
         check.settle()
+
+
+def test_who_was_stopped_and_started_again_is_a_member() -> None:
+    """What it was handed over then is no creation, whether others remember it or not."""
+    check = LiveCheck({0: {A, B}})
+    first, second, third = (message_id(A, number) for number in (1, 2, 3))
+    check.feed(A, [(0, "publish", first, 0), (1, "deliver", first, 0)])
+    check.feed(B, [(0, "deliver", first, 0), (1, "leave", None, None)])
+    check.feed(A, [(2, "publish", second, 0), (3, "deliver", second, 0)])
+    assert check.settle() == []
+    check.feed(B, [(2, "recover", None, None), (3, "deliver", second, 0)])
+    check.feed(A, [(4, "publish", third, 0), (5, "deliver", third, 0)])
+    check.feed(B, [(4, "deliver", third, 0)])
+    assert check.settle() == []
+    check.feed(B, [(5, "deliver", third, 0), (6, "leave", None, 0)])
+    fourth = message_id(A, 4)
+    check.feed(A, [(6, "publish", fourth, 0)])
+    check.feed(B, [(7, "deliver", fourth, 0)])
+    assert {found.kind for found in check.settle()} == {"not_a_member"}

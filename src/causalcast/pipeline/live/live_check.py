@@ -71,6 +71,8 @@ class _Node:
     """Where a recovery excuses repeats: what it delivered since the last one."""
     recovered: bool = False
     up: bool = True
+    stopped_in: list[int] = field(default_factory=list)
+    """The groups it was in when it was stopped in good order."""
 
 
 class LiveCheck:
@@ -226,10 +228,13 @@ class LiveCheck:
         elif kind == "recover":
             node.up = node.recovered = True
             node.since_recovery.clear()
+            self._return(node)
         elif kind == "join" and group is not None:
             node.groups[group] = node.published
             self.members.setdefault(group, set()).add(node.id)
         elif kind == "leave":
+            if group is None:  # it leaves the run: it was stopped, and may be started again
+                node.stopped_in = list(node.groups)
             for left in list(node.groups) if group is None else [group]:
                 self._leave(node, left)
         return True
@@ -365,6 +370,14 @@ class LiveCheck:
             self.overdue -= 1
             guarantee = "validity" if message >> ORIGIN_SHIFT == node else "agreement"
             self._caught_up.append(Finding(guarantee, "overdue", node, message))
+
+    def _return(self, node: _Node) -> None:
+        """Who was stopped is in its groups again. What was forgotten while it was away may still
+        come: so it counts as a late member."""
+        for group in node.stopped_in:
+            node.groups[group] = node.published
+            self.members.setdefault(group, set()).add(node.id)
+        node.stopped_in = []
 
     def _leave(self, node: _Node, group: int) -> None:
         node.groups.pop(group, None)

@@ -29,6 +29,7 @@ SIZES = (2, 3, 3, 4, 4, 5, 6, 7, 9)
 FEWEST_STEPS, MOST_STEPS = 20, 120
 MOST_PUBLICATIONS = 8
 SLOW_SHARE = 0.6  # of all links, at any time
+TOLD_WITHIN = 2  # hops: who is told that somebody is gone
 RACE_STEPS = 15  # so long an effect may take to overtake its cause
 
 Tactic = Callable[[], list[Step]]
@@ -56,6 +57,7 @@ class Adversary:
         self._gives_up = gives_up  # nodes that are down: some are declared gone for good
         self.steps: list[Step] = []
         self.before_step: Callable[[int], None] = lambda number: None  # hears of each step
+        self.before_rest: Callable[[], None] = lambda: None
         self._rng = rng
         self._world = run.simulation
         self._spec = run.scenario.blueprint.protocol
@@ -81,7 +83,7 @@ class Adversary:
             if self._rng.random() < 0.05:
                 self._redraw_slow_links()
             self._do(self._pick())
-        self.run.complete()
+        self._come_to_rest()
 
     def play_again(self, steps: list[Step]) -> None:
         """Do what was done in another run, but nothing that the protocol cannot survive."""
@@ -93,7 +95,7 @@ class Adversary:
         kinds = SHAPES[str(step[0])].split()
         named = list(zip(step[1:], kinds, strict=False))
         nodes = [int(word) for word, kind in named if kind == "node"]
-        here = max(nodes, default=0) < len(self._world.nodes)
+        here = max(nodes, default=0) < len(self._world.nodes) and len(set(nodes)) == len(nodes)
         return here and all(word in self._groups for word, kind in named if kind == "group")
 
     def _may_happen(self, step: Step) -> bool:
@@ -101,7 +103,16 @@ class Adversary:
             return self._may_fall(NodeId(int(step[1])))
         if step[0] in ("lose", "double"):
             return self._spec.needs.links == "any" and not self.run.scenario.network.fifo
+        if step[0] == "recover":
+            return not self._world.nodes[int(step[1])].gone  # who is given up stays away
+        if step[0] == "gone":
+            near = self._topology.distances(self._place(NodeId(int(step[2]))), TOLD_WITHIN)
+            return int(step[1]) in near
         return True
+
+    def _come_to_rest(self) -> None:
+        self.before_rest()
+        self.run.complete()
 
     def _do(self, steps: list[Step]) -> None:
         for step in steps:
@@ -280,7 +291,7 @@ class Adversary:
         if not down:
             return self._crash()
         peer = self._rng.choice(down)
-        near = self._topology.distances(self._place(peer), 2)
+        near = self._topology.distances(self._place(peer), TOLD_WITHIN)
         return [("gone", self._rng.choice(list(near)), peer)]
 
     def _order(self) -> list[Step]:

@@ -170,6 +170,7 @@ class Search:
         director = teller(run, rng, plan.beyond, plan.gives_up, doubts)
         novelty = Novelty(run.simulation)
         director.before_step = novelty.at_step
+        director.before_rest = novelty.stop  # how all comes to rest is much, and much the same
 
         def play() -> None:
             director.play_again(steps)

@@ -2,9 +2,9 @@
 
 The state of a node is seen from far away: for everything that its automaton and the parts of it
 keep, whether that is empty, has one entry, two, or many. A branch is known by what it did: the
-message, what was empty at the node and is not any more or the other way round, and what it asked of
-the world. So a protocol need not say anything, no line is traced, and the same run reaches the same
-things on any Python.
+message, what changed at the node (and, apart, what was empty and is not any more or the other way
+round), and what it asked of the world. So a protocol need not say anything, no line is traced, and
+the same run reaches the same things on any Python.
 """
 
 from collections import deque
@@ -42,9 +42,13 @@ class Novelty:
         """The director's step of that number comes next."""
         self.move = number
 
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._world.steps.observer = None
+
     def finish(self) -> dict[Thing, int]:
         """All that was reached, with the faults and notes that happened and how often."""
-        self._world.steps.observer = None
+        self.stop()
         for kind, times in self._world.fired.items():
             self._reach(("fired", kind, times.bit_length()))
         return self.reached
@@ -62,17 +66,21 @@ class Novelty:
         now = known[1]()
         before = self._before.get(node.me, now)
         self._before[node.me] = now
-        changed = tuple(
-            (place, size > 0)
+        changes = [
+            (place, was, size)
             for place, (was, size) in enumerate(zip(before, now, strict=True))
-            if (was > 0) != (size > 0)
+            if was != size
+        ]
+        began_or_ended = tuple(
+            (place, size > 0) for place, was, size in changes if (was > 0) != (size > 0)
         )
         heard = type(message).__name__ if message is not None else ""
         asked = tuple(sorted({_kind(effect) for effect in effects}))
         if message is not None:
             for place, size in enumerate(before):
                 self._reach((heard, place, size))
-        self._reach((heard, changed, asked))
+        self._reach((heard, began_or_ended, asked))
+        self._reach((heard, tuple(changes), asked))
 
 
 def _kind(effect: Effect) -> str:

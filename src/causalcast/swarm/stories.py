@@ -48,7 +48,7 @@ class Storyteller(Adversary):
                 moves = max(0, moves - 2 * len(plot))
         for _ in range(moves):
             self._do(self._pick())
-        self.run.complete()
+        self._come_to_rest()
 
     def _plot(self) -> list[Tactic]:
         """What most stories that once went wrong begin with: something gets half-way, is answered,

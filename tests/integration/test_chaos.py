@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from causalcast.chaos import campaign
 from causalcast.cli.main import main
 
 FORGETFUL = '''
@@ -68,11 +69,45 @@ def test_no_promise_breaks(protocol: str, capsys: pytest.CaptureFixture[str]) ->
     """Nothing acknowledged is lost, nothing doubled, nothing out of order."""
     code, found = chaos(capsys, "--protocol", protocol, "--kills", "6")
     assert (code, found["wrong"]) == (0, [])
-    assert found["kills"] == 6
+    kills = found["kills"]
+    assert isinstance(kills, int) and kills >= 6
     fired = found["fired"]
     assert isinstance(fired, dict) and len(fired) >= 2, fired  # another fault than kills, too
     acknowledged = found["acknowledged"]
     assert isinstance(acknowledged, int) and acknowledged > 50
+
+
+def test_a_short_look_at_full_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills hit nodes that are up, others are counted apart, and every fault fires."""
+    faults = ["--faults", "kill", "kill_at_start", "pause", "stop"]
+    code, found = chaos(capsys, "--protocol", "cbcast", "--seconds", "6", "--tls", "off", *faults)
+    assert (code, found["wrong"], found["never_fired"]) == (0, [], [])
+    fired = found["fired"]
+    assert isinstance(fired, dict)
+    assert min(fired[fault] for fault in ("kill", "kill_at_start", "pause", "stop")) > 0
+    assert isinstance(found["publications_per_second"], float)
+    assert found["publications_per_second"] > 50  # some 60 were published before, at any speed
+
+
+@pytest.mark.slow
+def test_with_small_limits_and_spark_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    faults = ["--faults", "kill", "stop"]
+    more = ["--seconds", "10", "--small-limits", "--watch", "--rate", "20", *faults]
+    code, found = chaos(capsys, "--protocol", "vector_clock_broadcast", *more)
+    assert (code, found["wrong"]) == (0, [])
+    assert found["judged_while_it_went_on"] == found["deliveries"] != 0
+    assert found["limits_drawn"]
+
+
+@pytest.mark.slow
+def test_a_fault_that_never_fires_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pause that does nothing: all promises hold, and still the campaign fails."""
+    monkeypatch.setattr(campaign, "EXTRA_SECONDS", 1.0)
+    monkeypatch.setattr(campaign._Story, "_strike", lambda self, fault: None)
+    code, found = chaos(capsys, "--faults", "kill", "pause", "--kills", "1", "--rate", "5")
+    assert (code, found["never_fired"]) == (1, ["pause"])
 
 
 @pytest.mark.slow

@@ -1,13 +1,16 @@
 """Faults on real processes, round after round, and the judgement over each round.
 
-A round is a new cluster. While its applications publish, nodes are killed and come back, stand
-still, have their clocks shifted and their disks filled, and the network between them is cut or
-loses, doubles, delays and reorders packets. Then everything is mended, everybody gets everything,
-and the histories are judged: by the pipeline from the traces, and by the ledgers of applications.
+A round is a new cluster. While its applications publish as fast as they are let, nodes are killed
+and come back, some are killed again while they start, they are stopped, stand still, have their
+clocks shifted and their disks filled, and the network between them is cut or loses, doubles, delays
+and reorders packets. Then everything is mended, everybody gets everything, and the histories are
+judged: by the pipeline from the traces, also while it goes on, and by the ledgers of applications.
 """
 
 import contextlib
 import random
+import shutil
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +21,9 @@ from typing import Any, Final
 from causalcast.chaos.chaos_cluster import ChaosCluster
 from causalcast.chaos.chaos_plan import NETWORK_FAULTS, ChaosPlan
 from causalcast.chaos.ledger import hold_against, read_ledger
+from causalcast.chaos.live_judge import LiveJudge
 from causalcast.chaos.packet_network import PacketNetwork
+from causalcast.chaos.small_limits import small_limits
 from causalcast.errors import ConfigError, NodeError
 from causalcast.pipeline.verdicts.verdict import OK
 from causalcast.pipeline.verify import verify
@@ -29,12 +34,18 @@ from causalcast.trace.gather import gather
 
 LEAST_SETTLED: Final = 3  # nodes that have found their place, before another one is killed
 KILLS_PER_ROUND: Final = 40
+ROUND_SECONDS: Final = 60.0  # of faults: at full rate the histories of a round are long then
+EXTRA_SECONDS: Final = 60.0  # for faults that have not fired when a campaign would be over
+BETWEEN_FAULTS: Final = (0.05, 1.0)  # seconds
+KILLED_AT_START: Final = 0.3  # of those that come back
 ENDS_WITHIN: Final = 5.0  # seconds from an answer that fails to the end of the process
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
 # A spell of a network fault has fired when it hit packets.
 HITS: Final = {
     "partition": "packets cut off",
+    "one_way": "packets lost one way",
+    "slow_route": "packets on a slow route",
     "loss": "packets lost",
     "duplication": "packets doubled",
     "reordering": "packets overtaken",
@@ -52,6 +63,10 @@ class Round:
     publications: int
     deliveries: int
     acknowledged: int
+    watched: int  # deliveries that were judged while it went on
+    seconds: float  # in which applications published
+    tls: bool
+    limits: dict[str, float]  # that were others than shipped
     wrong: list[str]
 
 
@@ -69,18 +84,22 @@ class Outcome:
     def wrong(self) -> list[str]:
         """Everything that is wrong anywhere."""
         wrong = [f"{one.folder}: {line}" for one in self.rounds for line in one.wrong]
-        if self.fired["kill"] >= KILLS_PER_ROUND:  # less is a quick look, and need not see all
-            wrong += [f"the fault {fault!r} never fired" for fault in self.inert]
-        return wrong
+        return wrong + [f"the fault {fault!r} never fired" for fault in self.inert]
 
     def to_json(self) -> dict[str, Any]:
         """For scripts."""
+        publishing = sum(one.seconds for one in self.rounds)
+        publications = sum(one.publications for one in self.rounds)
         return {
             "ok": not self.wrong,
             "rounds": len(self.rounds),
+            "rounds_with_tls": sum(one.tls for one in self.rounds),
             "kills": self.fired["kill"],
-            "publications": sum(one.publications for one in self.rounds),
+            "publications": publications,
+            "publications_per_second": round(publications / max(publishing, 1e-9), 1),
             "deliveries": sum(one.deliveries for one in self.rounds),
+            "judged_while_it_went_on": sum(one.watched for one in self.rounds),
+            "limits_drawn": len({name for one in self.rounds for name in one.limits}),
             "acknowledged": sum(one.acknowledged for one in self.rounds),
             "fired": dict(self.fired),
             "left_out": self.left_out,
@@ -91,7 +110,8 @@ class Outcome:
 
 
 def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> Outcome:
-    """Rounds until enough nodes were killed. Raises ConfigError where nothing can be run."""
+    """Rounds until enough nodes were killed, or time is over. Raises ConfigError where nothing can
+    be run."""
     outcome = Outcome()
     began = time.monotonic()
     faults = list(plan.faults)
@@ -101,32 +121,61 @@ def run_campaign(plan: ChaosPlan, folder: Path, tell: Callable[[str], None]) -> 
             outcome.left_out = {f: objection for f in faults if f in NETWORK_FAULTS}
             faults = [fault for fault in faults if fault not in NETWORK_FAULTS]
     plan.overlay = plan.overlay or _fitting_overlay(plan, folder)
-    left = plan.kills
-    while left > 0:
-        number = len(outcome.rounds) + 1
-        kills = min(left, KILLS_PER_ROUND)
-        story = _Story(plan, faults, folder / f"round-{number}", plan.seed + number)
-        round_ = story.play(kills)
+    for number, share in enumerate(_rounds(plan), 1):
+        story = _Story(plan, faults, folder / f"round-{number}", number)
+        inert = [fault for fault in faults if not outcome.fired[HITS.get(fault, fault)]]
+        round_ = story.play(share, inert if share.is_last else [])
         outcome.rounds.append(round_)
         outcome.fired += story.fired
-        left -= kills
         found = f"{len(round_.wrong)} things are wrong" if round_.wrong else "nothing is wrong"
         tell(
-            f"round {number}: {round_.kills} kills, {round_.publications} publications, "
+            f"round {number}: {round_.kills} kills, {round_.publications} publications "
+            f"({round_.publications / max(round_.seconds, 1e-9):.0f} a second), "
             f"{round_.deliveries} deliveries; {found}"
         )
+        if plan.seconds > 0 and not round_.wrong and not share.is_last:
+            shutil.rmtree(round_.folder)  # hours at full rate would fill the disk
     outcome.seconds = time.monotonic() - began
     outcome.inert = [fault for fault in faults if not outcome.fired[HITS.get(fault, fault)]]
     return outcome
 
 
-class _Story:
-    """One round."""
+@dataclass(frozen=True)
+class _Share:
+    """When the faults of a round are over: after so many kills, or so many seconds."""
 
-    def __init__(self, plan: ChaosPlan, faults: list[str], folder: Path, seed: int) -> None:
+    kills: int
+    seconds: float
+    is_last: bool
+
+    def is_over(self, kills: int, seconds: float) -> bool:
+        return seconds >= self.seconds if self.seconds else kills >= self.kills
+
+
+def _rounds(plan: ChaosPlan) -> Iterator[_Share]:
+    """The rounds of a campaign, of faults for as long as was asked."""
+    per_round = ROUND_SECONDS if plan.seconds > 0 else KILLS_PER_ROUND
+    left = plan.seconds if plan.seconds > 0 else float(plan.kills)
+    while left > 0:
+        part, left = min(left, per_round), left - per_round
+        yield _Share(
+            0 if plan.seconds > 0 else int(part), part if plan.seconds > 0 else 0, left <= 0
+        )
+
+
+class _Story:
+    """One round.
+
+    Large because each fault is a short method here: all must know who is down, stands still or has
+    a full disk because of another one.
+    """
+
+    def __init__(self, plan: ChaosPlan, faults: list[str], folder: Path, number: int) -> None:
+        seed = plan.seed + number
         self.fired: Counter[str] = Counter()
         self._plan = plan
-        self._faults = [fault for fault in faults if fault != "kill"]
+        self._kills_at_start = "kill_at_start" in faults
+        self._faults = [fault for fault in faults if fault not in ("kill", "kill_at_start")]
         self._deck: list[str] = []  # faults of which none comes again before all have come
         self._folder = folder
         self._dice = random.Random(seed)
@@ -135,8 +184,15 @@ class _Story:
         if any(fault in NETWORK_FAULTS for fault in faults):
             network = PacketNetwork(seed)
         self._network = network
-        cluster_plan = _cluster_plan(plan)
-        self._cluster = ChaosCluster(folder / "nodes", cluster_plan, network)
+        self._tls = plan.has_tls(number)
+        self._limits = small_limits(seed) if plan.small_limits else {}
+        cluster_plan = _cluster_plan(plan, self._tls)
+        self._cluster = ChaosCluster(
+            folder / "nodes", cluster_plan, network, plan.rate, self._limits
+        )
+        self._live: LiveJudge | None = None
+        self._doomed: dict[int, float] = {}  # when they are killed, if they are still starting
+        self._published_for = 0.0
         self._down: list[int] = []
         self._paused: dict[int, float] = {}  # until when
         self._filled: dict[int, float] = {}
@@ -144,12 +200,17 @@ class _Story:
         self._disturbed_until = 0.0
         self._wrong: list[str] = []
 
-    def play(self, kills: int) -> Round:
-        """The whole round."""
+    def play(self, share: _Share, inert: list[str]) -> Round:
+        """The whole round; it goes on for a while until all faults that were `inert` have fired."""
         try:
             self._cluster.start_all()
-            self._disturb(kills)
+            if self._plan.watch:
+                told = self._folder / "watch.jsonl"
+                self._live = LiveJudge(self._folder / "nodes", told, self._plan.patience)
+            began = time.monotonic()
+            self._disturb(share, inert)
             self._mend()
+            self._published_for = time.monotonic() - began
             self._come_to_rest()
         except NodeError as error:
             self._wrong.append(str(error))
@@ -165,17 +226,27 @@ class _Story:
 
     # Faults
 
-    def _disturb(self, kills: int) -> None:
-        while self.fired["kill"] < kills:
-            time.sleep(self._dice.uniform(0.05, 0.4))
+    def _disturb(self, share: _Share, inert: list[str]) -> None:
+        began = time.monotonic()
+        while True:
+            seconds = time.monotonic() - began
+            if share.is_over(self.fired["kill"], seconds):
+                all_fired = all(map(self._has_fired, inert))
+                if all_fired or seconds > share.seconds + EXTRA_SECONDS:
+                    return
+            time.sleep(self._dice.uniform(*BETWEEN_FAULTS))
             self._end_what_is_over()
             self._look_for_the_fallen()
             if self._down and (len(self._down) > 1 or self._dice.random() < 0.5):
                 self._bring_back()
             if self._dice.random() < 0.45 and self._faults:
                 self._strike(self._next_fault())
-            else:
+            elif "kill" in self._plan.faults:
                 self._kill()
+
+    def _has_fired(self, fault: str) -> bool:
+        name = HITS.get(fault, fault)
+        return bool(self.fired[name] or (self._network and self._network.fired[name]))
 
     def _next_fault(self) -> str:
         if not self._deck:
@@ -184,40 +255,59 @@ class _Story:
         return self._deck.pop()
 
     def _kill(self) -> None:
-        up = self._up()
-        if len(up) >= len(self._alive()) - 1 and len(up) > 2 and self._can_spare_one(up):
-            node = self._dice.choice(up)
+        """Kill a node that is up; one that is still starting is another fault."""
+        node = self._one_to_spare()
+        if node is not None:
             self._cluster.kill(node)
             self._down.append(node)
             self.fired["kill"] += 1
+
+    def _stop(self) -> None:
+        """Stop a node in good order, as an operator does; it comes back like the killed."""
+        node = self._one_to_spare()
+        if node is None:
+            return
+        try:
+            self._cluster.stop(node)
+        except subprocess.TimeoutExpired:
+            self._wrong.append(f"node {node} did not stop in good order")
+            self._cluster.kill(node)
+        self._down.append(node)
+        self.fired["stop"] += 1
+
+    def _one_to_spare(self) -> int | None:
+        """A node that may go: it is up, and enough others are."""
+        up = self._up()
+        if len(up) < len(self._alive()) - 1 or len(up) <= 2 or not self._can_spare_one(up):
+            return None
+        settled = [node for node in up if self._cluster.is_up(node)]
+        return self._dice.choice(settled) if settled else None
 
     def _can_spare_one(self, up: list[int]) -> bool:
         """Whether one more node may be killed: newcomers need members that let them in."""
         if self._resumes:
             return True
-        settled = 0
-        for node in up:
-            with contextlib.suppress(NodeError):  # it has not begun to answer
-                settled += self._cluster.ask(node, "status")["takes_part"]
-        return settled >= LEAST_SETTLED
+        return sum(self._cluster.is_up(node) for node in up) >= LEAST_SETTLED
 
     def _strike(self, fault: str) -> None:
-        up = self._up()
+        up = [node for node in self._up() if self._cluster.is_up(node)]
         if not up:
             return
         node = self._dice.choice(up)
         now = time.monotonic()
         network = self._network
-        if fault == "pause":
+        if fault == "stop":
+            self._stop()
+        elif fault == "pause":
             self._cluster.pause(node)
             self._paused[node] = now + self._dice.uniform(0.2, 2.5)
             self.fired["pause"] += 1
         elif fault == "clock":
-            with contextlib.suppress(NodeError):  # it is about to start
+            with contextlib.suppress(NodeError):  # it stops
                 seconds = self._dice.choice([-1.0, 30.0, 3600.0, 86400.0])
                 self._cluster.ask(node, "jump", seconds=seconds)
                 self.fired["clock"] += 1
-        elif fault == "disk" and len(self._up()) > 3:
+        elif fault == "disk" and len(up) > 3:
             self._cluster.fill_disk(node)
             self._filled[node] = now + 3.0
             self._met_full_disk.add(node)
@@ -232,6 +322,10 @@ class _Story:
             self._dice.shuffle(ids)
             half = self._dice.randrange(1, len(ids))
             network.cut(ids[:half], ids[half:])
+        elif fault == "one_way":
+            network.silent = self._dice.choice(self._up())
+        elif fault == "slow_route":
+            network.slow = {self._dice.choice(self._up()): self._dice.choice([0.3, 1.0, 3.0])}
         elif fault == "loss":
             network.loss = self._dice.choice([0.02, 0.1, 0.3])
         elif fault == "duplication":
@@ -250,8 +344,18 @@ class _Story:
             if now > until:
                 del self._filled[node]
                 self._cluster.free_disk(node)
+        for node, at in [*self._doomed.items()]:
+            if now > at:
+                del self._doomed[node]
+                self._kill_at_start(node)
         if self._network is not None and now > self._disturbed_until:
             self._network.heal()
+
+    def _kill_at_start(self, node: int) -> None:
+        if self._cluster.is_running(node) and not self._cluster.is_up(node):
+            self._cluster.kill(node)
+            self._down.append(node)
+            self.fired["kill_at_start"] += 1
 
     def _look_for_the_fallen(self) -> None:
         """Find nodes that ended without being killed. Only a full disk is a valid reason."""
@@ -277,7 +381,9 @@ class _Story:
         if self._resumes:
             self._cluster.start(node)  # and do not wait: it may be killed while it recovers
         else:
-            self._cluster.begin_to_add(*self._running())
+            node = self._cluster.begin_to_add(*self._running())
+        if self._kills_at_start and self._dice.random() < KILLED_AT_START:
+            self._doomed[node] = time.monotonic() + self._dice.uniform(0, 0.5)
 
     def _alive(self) -> list[int]:
         """The nodes of the cluster, without killed ones whose protocol keeps nothing on disk."""
@@ -297,6 +403,8 @@ class _Story:
     # The end
 
     def _mend(self) -> None:
+        self._kills_at_start = False
+        self._doomed.clear()
         if self._network is not None:
             self._network.heal()
         for node in [*self._paused]:
@@ -315,7 +423,7 @@ class _Story:
         """Everybody is there and has everything."""
         while True:
             try:
-                self._cluster.wait_ready(*self._running())
+                self._wait_until_all_are_up()
                 self._wait_for_rest()
             except NodeError:
                 # On a busy machine a node may take long to end after it met a full disk.
@@ -324,6 +432,14 @@ class _Story:
                 self._bring_all_back()
             else:
                 return
+
+    def _wait_until_all_are_up(self) -> None:
+        deadline = time.monotonic() + self._plan.patience
+        while time.monotonic() < deadline:
+            if all(map(self._cluster.is_up, self._running())):
+                return
+            time.sleep(0.1)
+        self._cluster.wait_ready(*self._running())
 
     def _has_somebody_fallen(self) -> bool:
         """Whether the disk of some node was full, so that it ends, or has ended by now."""
@@ -382,12 +498,20 @@ class _Story:
         ledgers = {node: read_ledger(self._cluster.folder_of(node)) for node in self._cluster.ids}
         at_end = self._cluster.ids if self._resumes else self._survivors(run)
         self._wrong += hold_against(run, ledgers, at_end)
+        watched = 0
+        if self._live is not None:
+            watched, wrong = self._live.end(verdict.counts.deliveries)
+            self._wrong += wrong
         return Round(
             self._folder,
             self.fired["kill"],
             verdict.counts.publications,
             verdict.counts.deliveries,
             sum(len(ledger.published) for ledger in ledgers.values()),
+            watched,
+            self._published_for,
+            self._tls,
+            self._limits,
             self._wrong,
         )
 
@@ -400,7 +524,7 @@ class _Story:
         return (node for node, kind in last.items() if kind == "leave")
 
 
-def _cluster_plan(plan: ChaosPlan) -> ClusterPlan:
+def _cluster_plan(plan: ChaosPlan, tls: bool) -> ClusterPlan:
     groups = GROUPS if plan.nodes == 5 and plan.overlay not in CHANGING else {}
     return ClusterPlan(
         nodes=plan.nodes,
@@ -410,6 +534,7 @@ def _cluster_plan(plan: ChaosPlan) -> ClusterPlan:
         groups=groups,
         trace_level="deliveries",
         name="chaos",
+        tls=tls,
     )
 
 
@@ -420,7 +545,7 @@ def _fitting_overlay(plan: ChaosPlan, folder: Path) -> str:
     resumes = find_protocol(plan.protocol).restart == "resume"
     for overlay in OVERLAYS if resumes else CHANGING:
         plan.overlay = overlay
-        trial = ChaosCluster(folder / f"trial-{overlay}", _cluster_plan(plan), None)
+        trial = ChaosCluster(folder / f"trial-{overlay}", _cluster_plan(plan, False), None)
         try:
             NodeConfig.read(trial.config_of(1))
         except ConfigError as error:

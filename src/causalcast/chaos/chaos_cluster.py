@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from causalcast.chaos.packet_network import PacketNetwork
+from causalcast.chaos.small_limits import write_limits
+from causalcast.errors import NodeError
 from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 PORT = 7400
@@ -15,9 +17,18 @@ ROOM = 3000  # bytes that a full disk still takes
 class ChaosCluster(LocalCluster):
     """Nodes with an application that keeps a ledger. Without a packet network they use loopback."""
 
-    def __init__(self, folder: Path, plan: ClusterPlan, network: PacketNetwork | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        plan: ClusterPlan,
+        network: PacketNetwork | None,
+        rate: float = 0.0,
+        limits: dict[str, float] | None = None,
+    ) -> None:
         self.network = network
-        plan.command = (sys.executable, "-m", "causalcast.chaos.chaos_node")
+        self._limits = limits or {}
+        self._was_up: set[int] = set()  # nodes that have answered, in this life
+        plan.command = (sys.executable, "-m", "causalcast.chaos.chaos_node", str(rate))
         super().__init__(folder, plan)
 
     def new_addresses(self, nodes: list[int]) -> dict[int, str]:
@@ -26,14 +37,28 @@ class ChaosCluster(LocalCluster):
         return {node: f"{self.network.add(node)}:{PORT}" for node in nodes}
 
     def start(self, node: int) -> None:
+        self._was_up.discard(node)
+        if self._limits:
+            write_limits(self.folder_of(node), self._limits)
         inside = self.network.inside(node) if self.network else contextlib.nullcontext()
         with inside:
             super().start(node)
 
+    def is_up(self, node: int) -> bool:
+        """Whether it has found its place: not if it is still starting."""
+        if not self.is_running(node):
+            return False
+        if node not in self._was_up:
+            with contextlib.suppress(NodeError):  # it has not begun to answer
+                if self.ask(node, "status")["takes_part"]:
+                    self._was_up.add(node)
+        return node in self._was_up
+
     def fill_disk(self, node: int) -> None:
         """Let no file of the node's process grow by more than a little."""
         folder = self.folder_of(node)
-        files = [folder / "data/journal", folder / f"trace/node-{node}.nodelog", folder / "ledger"]
+        names = ("data/journal", f"trace/node-{node}.nodelog", "ledger", "node.log")
+        files = [folder / name for name in names]
         size = max((file.stat().st_size for file in files if file.exists()), default=0)
         self._limit_files(node, size + ROOM)
 

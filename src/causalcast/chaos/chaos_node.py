@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from causalcast.chaos.small_limits import take_limits
 from causalcast.errors import NodeError
 from causalcast.runtime import wall_clock
 from causalcast.runtime.node import Group, Node
@@ -28,7 +29,7 @@ from causalcast.runtime.received_message import ReceivedMessage
 
 LEDGER: Final = "ledger"
 CLOCK: Final = "clock_shift"
-PAUSE: Final = 0.08  # seconds between two publications of a node, on average
+AT_ONCE: Final = 8  # publications that an application waits for at the same time
 ANSWERS: Final = 0.1  # of the messages a node receives
 
 
@@ -51,8 +52,9 @@ class JumpingPolicy(asyncio.DefaultEventLoopPolicy):
 class Application:
     """What runs beside the node; the ledger is in the node's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rate: float) -> None:
         self._folder = folder
+        self._rate = rate  # publications per second, on average; 0: as many as the node lets in
         self._ledger = os.open(folder / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._quiet = asyncio.Event()
         self._dice = random.Random()
@@ -77,13 +79,15 @@ class Application:
         """Publish, answer and keep the ledger until cancelled."""
         groups = [node.group(name) for name in node.status()["groups"]]
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._publish_now_and_then(groups))
+            for _ in range(AT_ONCE):
+                tasks.create_task(self._publish_all_the_time(groups))
             for group in groups:
                 tasks.create_task(self._receive(node, group, groups))
 
-    async def _publish_now_and_then(self, groups: list[Group]) -> None:
+    async def _publish_all_the_time(self, groups: list[Group]) -> None:
         while not self._quiet.is_set():
-            await asyncio.sleep(self._dice.expovariate(1 / PAUSE))
+            if self._rate > 0:
+                await asyncio.sleep(self._dice.expovariate(self._rate / AT_ONCE))
             await self._publish(self._dice.choice(groups), b"news")
         await asyncio.Event().wait()  # the node goes on until it is stopped
 
@@ -129,12 +133,13 @@ def read_shift(folder: Path) -> float:
 
 
 def main() -> None:
-    """Run the node whose TOML is named on the command line."""
+    """Run the node whose TOML is named on the command line, behind the rate of its application."""
     set_up_logging()
-    config = Path(sys.argv[1])
+    rate, config = float(sys.argv[1]), Path(sys.argv[2])
+    take_limits(config.parent)
     wall_clock.shift_us = int(read_shift(config.parent) * 1_000_000)
     asyncio.set_event_loop_policy(JumpingPolicy())
-    application = Application(config.parent)
+    application = Application(config.parent, rate)
     requests = {"be_quiet": application.be_quiet, "jump": application.jump}
     run_node(config, application.run, requests, until_stdin_closes=True)
 

@@ -51,6 +51,8 @@ class PacketNetwork:
         self.duplication = 0.0
         self.reordering = 0.0
         self.delay = 0.0  # at most; each packet draws its own, and keeps its place
+        self.slow: dict[int, float] = {}  # seconds, on the way from this node to all others
+        self.silent: int | None = None  # nothing passes from this node; it hears the others
         self.fired: Counter[str] = Counter()  # packets that each fault has hit
         self._sides: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
         self._dice = random.Random(seed)
@@ -113,6 +115,8 @@ class PacketNetwork:
         """Let everything pass again, and in good order."""
         self._sides = (frozenset(), frozenset())
         self.loss = self.duplication = self.reordering = self.delay = 0.0
+        self.slow = {}
+        self.silent = None
 
     def close(self) -> None:
         """End it; the namespaces go with their last process."""
@@ -187,15 +191,19 @@ class PacketNetwork:
         if (sender in left and receiver in right) or (sender in right and receiver in left):
             self.fired["packets cut off"] += 1
             return
+        if sender == self.silent:
+            self.fired["packets lost one way"] += 1
+            return
         if self._hits(self.loss, "packets lost"):
             return
         at = 0.0
-        if self.delay:
+        slow = self.slow.get(sender, 0.0)
+        if self.delay or slow:
             # Not before those in front of it: being overtaken is a fault of its own.
-            at = time.monotonic() + self._dice.uniform(0, self.delay)
+            at = time.monotonic() + slow + self._dice.uniform(0, self.delay)
             at = max(at, self._last_at.get((sender, receiver), 0.0))
             self._last_at[(sender, receiver)] = at
-            self.fired["packets delayed"] += 1
+            self.fired["packets on a slow route" if slow else "packets delayed"] += 1
         if self._hits(self.reordering, "packets overtaken"):
             at = max(at, time.monotonic()) + self._dice.uniform(*_HOLD_BACK)
         self._send(device, packet, at)

@@ -64,6 +64,14 @@ def test_what_is_told_while_it_grows_is_what_the_whole_says(tmp_path: Path) -> N
     assert {"ada-1", "bob-1"} <= names and not any(len(name) > 20 for name in names)
 
 
+def test_a_message_without_a_name_is_called_by_its_span(tmp_path: Path) -> None:
+    spans = growing(tmp_path)
+    lines = [line.replace("messaging.message.id", "other") for _, _, line in single_spans()]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    named = {record.raw["message"] for record in spans.records() + spans.finish()}
+    assert {len(name) for name in named} == {16}
+
+
 def test_what_is_young_is_held_back(tmp_path: Path) -> None:
     spans = growing(tmp_path, settled_after=3600.0)
     (tmp_path / "a.jsonl").write_text("".join(line for _, _, line in single_spans()))

@@ -16,6 +16,7 @@ from causalcast.trace.spans.moments import Moment, moments_of
 from causalcast.trace.spans.operations import PROCESS, PUBLISH, RECEIVE, Operation, operation_of
 from causalcast.trace.spans.otlp_json import read_otlp_json
 from causalcast.trace.spans.rules import SpanRules
+from causalcast.trace.spans.span import SPAN_DIGITS
 
 SETTLED_AFTER = 10.0  # seconds; SDKs export every five
 FORGOTTEN_AFTER = 600.0  # seconds after which no span of a trace is expected any more
@@ -80,9 +81,9 @@ class GrowingSpans:
         if operation.role == PROCESS:
             self._processed.add((operation.process, operation.topic))
         if operation.role == PUBLISH and operation.key not in self._names:
-            free = operation.name and operation.name not in self._taken
-            self._names[operation.key] = operation.name if free else operation.key
-            self._taken.add(operation.name)
+            name = operation.name or operation.key[-SPAN_DIGITS:]
+            self._names[operation.key] = operation.key if name in self._taken else name
+            self._taken.add(name)
         if operation.end > self._newest:
             self._newest, self._newest_came = operation.end, time.monotonic()
 

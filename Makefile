@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo chaos test test-all test-fast lint format check-wheels changelog nightly mutants \
-	rediscover bench \
+	rediscover bench buses \
 	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz clean help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
 	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
+	@echo "make buses     run every message bus, and write docs/buses.md (half an hour)"
 	@echo "make wheel     the package for pip, compiled where there is a C compiler, into dist"
 	@echo "make wheels    the same for every Python 3.11 to 3.14 on the path, and the sdist"
 	@echo "make compile   that wheel, unpacked into build/compiled"
@@ -102,6 +103,12 @@ bench-overlays: compile
 
 bench-pipeline: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py
+
+# Nodes are compiled here, as pip installs them. Servers come from the system's packages.
+buses: compile $(VENV)/.bench
+	rm -rf build/buses
+	PYTHONPATH=build/compiled $(BIN)/causalcast buses --out build/buses --seconds 4
+	PYTHONPATH=build/compiled $(BIN)/python scripts/buses_page.py build/buses
 
 wheel: $(VENV)/.made
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -50,7 +50,8 @@ def systems_table(outcomes: Sequence[Outcome]) -> str:
     used = {outcome.system for outcome in outcomes}
     for system in SYSTEMS:
         if system.name in used:
-            told = (system.name, system.version(), system.settings, system.order)
+            version = "–" if system.lacking() else system.version()
+            told = (system.name, version, system.settings, system.order)
             lines.append("| " + " | ".join(told) + " |")
     return "\n".join(lines) + "\n"
 

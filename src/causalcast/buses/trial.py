@@ -23,6 +23,7 @@ PROCESSES = 3
 ANSWERS = 0.15
 SETTLE_SECONDS = 1.0  # so that everybody knows of every subscription
 ENDS_WITHIN = 60.0
+NO_SERVER = "no server"  # that could be restarted
 
 
 @dataclass
@@ -48,6 +49,11 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+def folder_name(system: str, setup: str, condition: str) -> str:
+    """Where a trial's log and run lie, among those of others."""
+    return "-".join((system, setup, condition)).lower().replace(" ", "-").replace(",", "")
 
 
 def run_trial(
@@ -107,7 +113,7 @@ def _work(processes: list[Any], restart: Any, seconds: float, outcome: Outcome) 
     if restart is not None:
         time.sleep(seconds / 2)
         if not restart():
-            outcome.skipped = "no server"
+            outcome.skipped = NO_SERVER
             return
     for me, process in enumerate(processes):
         try:

@@ -7,7 +7,7 @@ from typing import Any
 from causalcast.buses.ports import free_ports
 from causalcast.buses.system import Client, Handler, Servers, System
 from causalcast.recording.recorder import HEADER
-from causalcast.version import VERSION
+from causalcast.version import VERSION, build_kind
 
 TOPICS = ("access", "posts")
 TWO_GROUPS = "vector_clock_broadcast, a group per topic"
@@ -39,7 +39,7 @@ def lacking() -> str | None:
 
 def version() -> str:
     """Ours."""
-    return f"causalcast {VERSION}"
+    return f"causalcast {VERSION}, {build_kind()}"
 
 
 class CausalcastServers(Servers):

@@ -67,7 +67,7 @@ def _list(systems: list[Any], as_json: bool) -> int:
 
 def _run(options: argparse.Namespace, systems: list[Any]) -> list[Any]:
     from causalcast.buses.conditions import CONDITIONS, condition_named
-    from causalcast.buses.trial import Outcome, run_trial
+    from causalcast.buses.trial import Outcome, folder_name, run_trial
 
     named = options.condition
     conditions = [condition_named(name) for name in named] if named else list(CONDITIONS)
@@ -75,9 +75,7 @@ def _run(options: argparse.Namespace, systems: list[Any]) -> list[Any]:
     for system in systems:
         for setup in system.setups:
             for condition in conditions:
-                folder = options.out / "-".join(
-                    (system.name, setup, condition.name)
-                ).lower().replace(" ", "-").replace(",", "")
+                folder = options.out / folder_name(system.name, setup, condition.name)
                 what = f"{system.name}, {setup}, {condition.name}"
                 with Console(stderr=True).status(what):
                     try:
@@ -109,6 +107,7 @@ def _write(options: argparse.Namespace, outcomes: list[Any]) -> None:
         speed_table,
         systems_table,
     )
+    from causalcast.buses.trial import folder_name
 
     options.out.mkdir(exist_ok=True)
     told = [outcome.to_dict() for outcome in outcomes]
@@ -116,8 +115,7 @@ def _write(options: argparse.Namespace, outcomes: list[Any]) -> None:
     parts = [order_table(outcomes), speed_table(outcomes), systems_table(outcomes)]
     order_plot(outcomes, options.out / "order.svg")
     for outcome in outcomes:
-        name = "-".join((outcome.system, outcome.setup, outcome.condition)).lower()
-        name = name.replace(" ", "-").replace(",", "")
+        name = folder_name(outcome.system, outcome.setup, outcome.condition)
         if outcome.causal:
             said = counter_example(options.out / name / "run", options.out / f"{name}.svg")
             if said is not None:

@@ -63,6 +63,8 @@ class Application:
         self._falls_behind = chance.random() < 0.2
         self._reads_together = chance.random() < 0.7
         self._burst = chance.choice((1, 1, 5, 40, 200))
+        # That it handled something, or could not; without a draw of its own, so seeds stay.
+        self._says_twice = self._burst == 5
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -121,9 +123,13 @@ class Application:
             await asyncio.sleep(3.0)
         if self._gives_back and self._chance.random() < 0.1:
             message.give_back()
+            if self._says_twice:
+                message.give_back()
             return
         self._ledger.take(message)
         is_durable = self._chance.random() < 0.3
+        if self._says_twice:
+            await message.ack()
         await message.ack(durable=is_durable)
         if is_durable:
             self._ledger.done.add(message.id)

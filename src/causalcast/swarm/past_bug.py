@@ -61,7 +61,7 @@ class Place:
         words = [self.protocol, *(f"{name}={value}" for name, value in self.options.items())]
         words += ["--gone"] * self.gone + ["--for-good"] * self.for_good
         words += [f"--overlay {self.overlay}"] * bool(self.overlay)
-        words += ["--small-limits"] * self.small
+        words += ["--world nodes"] if self.nodes else ["--small-limits"] * self.small
         return " ".join(words)
 
 

@@ -27,6 +27,7 @@ from causalcast.trace.run_folder import Run, write_run
 from causalcast.trace.schema import LEVELS
 from causalcast.wire.codec import codec_of
 
+_REST = 4  # of the calm, this part at its end is for looking whether all is quiet
 _SLICES = 200  # how often progress is told
 _STATE_EVERY_US = 100_000  # how often a full trace samples the size of each node's state
 
@@ -85,7 +86,10 @@ class ScenarioRun:
             self.simulation.calm_down()
             if self.scenario.recover_all:
                 self.faults.recover_all()
-            self._advance(workload_ends, self._end, progress)
+            rest = self._end - self.scenario.calm_us // _REST
+            self._advance(workload_ends, rest, progress)
+            self.simulation.shared.sent.begin_rest(self._end - rest)
+            self._advance(rest, self._end, progress)
 
     def result(self) -> Run:
         """The run as a trace in memory."""

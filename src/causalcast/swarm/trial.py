@@ -15,6 +15,7 @@ from causalcast.simulator.runner import ScenarioRun, prepare
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import DIED_FOR_GOOD
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
+from causalcast.swarm.storms import storms_in
 from causalcast.trace.run_folder import Run
 from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 
@@ -29,7 +30,8 @@ STORM_PER_NODE = 5_000
 STORM_OF_DIALS = 150
 # Beyond what a protocol tolerates it may stop, but must not do anything wrong.
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
-OWN_PROPERTIES = (NO_EXCEPTION, INVARIANT, AT_REST)
+STORMS = "storms"  # too much was sent for a publication, or when all was quiet
+OWN_PROPERTIES = (NO_EXCEPTION, INVARIANT, AT_REST, STORMS)
 PROPERTIES = (*GUARANTEES, *OWN_PROPERTIES)
 
 
@@ -117,6 +119,8 @@ def try_run(
     trial.problems += [Problem(INVARIANT, broken) for broken in world.steps.broken[:1]]
     if trial.run.header.complete and all(n.up or n.left or n.gone for n in world.nodes):
         trial.problems += _unrest(running, spec)
+        if isinstance(running, ScenarioRun):
+            trial.problems += [Problem(STORMS, told) for told in storms_in(running)[:1]]
     return _only(trial, check)
 
 

@@ -6,6 +6,7 @@ from causalcast.core.duration import SECOND
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.core.world_facts import WorldFacts
+from causalcast.simulator.worlds.sent_frames import SentFrames
 from causalcast.simulator.worlds.sim_node import SimNode
 from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder, code_of
@@ -31,6 +32,7 @@ class SharedState:
         self.recorder = recorder
         self.codec = codec
         self.fired: dict[str, int] = {}  # how often each kind of fault, and each note, happened
+        self.sent = SentFrames()
         self.messages_handled = 0
         self.most_messages = 0  # so many may be handled; 0: no limit
         self.most_dials = 0  # so many may a node make within a second; 0: no limit

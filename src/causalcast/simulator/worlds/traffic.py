@@ -204,6 +204,7 @@ class Traffic:
         at = self._out.now
         if self._needs_bytes:
             data = self._encoded.data_of(message)
+            self._shared.sent.add(type(message), LENGTH_BYTES + len(data))
             if self._traces_messages:
                 self._record_message(SEND, sender.me, effect.to, message)
             if self._limited:

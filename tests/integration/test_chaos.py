@@ -105,7 +105,7 @@ def test_a_fault_that_never_fires_is_an_error(
 ) -> None:
     """A pause that does nothing: all promises hold, and still the campaign fails."""
     monkeypatch.setattr(campaign, "EXTRA_SECONDS", 1.0)
-    monkeypatch.setattr(campaign._Story, "_strike", lambda self, fault: None)
+    monkeypatch.setattr(campaign._Story, "_strike", lambda self, fault: False)
     code, found = chaos(capsys, "--faults", "kill", "pause", "--kills", "1", "--rate", "5")
     assert (code, found["never_fired"]) == (1, ["pause"])
 

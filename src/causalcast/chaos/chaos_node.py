@@ -12,8 +12,10 @@ and the time of day, from the next start on.
 """
 
 import asyncio
+import faulthandler
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -135,6 +137,7 @@ def read_shift(folder: Path) -> float:
 def main() -> None:
     """Run the node whose TOML is named on the command line, behind the rate of its application."""
     set_up_logging()
+    faulthandler.register(signal.SIGUSR1)  # says into the log what it is at, if it hangs
     rate, config = float(sys.argv[1]), Path(sys.argv[2])
     take_limits(config.parent)
     wall_clock.shift_us = int(read_shift(config.parent) * 1_000_000)

@@ -36,6 +36,7 @@ class Novelty:
         self._world = world
         self._looks: dict[NodeId, tuple[Automaton, Callable[[], tuple[Size, ...]]]] = {}
         self._before: dict[NodeId, tuple[Size, ...]] = {}
+        self._met: dict[tuple[str, tuple[Size, ...]], None] = {}  # messages in states
         world.steps.observer = self._on_step
 
     def at_step(self, number: int) -> None:
@@ -66,17 +67,20 @@ class Novelty:
         now = known[1]()
         before = self._before.get(node.me, now)
         self._before[node.me] = now
-        changes = [
-            (place, was, size)
-            for place, (was, size) in enumerate(zip(before, now, strict=True))
-            if was != size
-        ]
+        changes: list[tuple[int, Size, Size]] = []
+        if before != now:
+            changes = [
+                (place, was, size)
+                for place, (was, size) in enumerate(zip(before, now, strict=True))
+                if was != size
+            ]
         began_or_ended = tuple(
             (place, size > 0) for place, was, size in changes if (was > 0) != (size > 0)
         )
         heard = type(message).__name__ if message is not None else ""
         asked = tuple(sorted({_kind(effect) for effect in effects}))
-        if message is not None:
+        if message is not None and (heard, before) not in self._met:
+            self._met[heard, before] = None
             for place, size in enumerate(before):
                 self._reach((heard, place, size))
         self._reach((heard, began_or_ended, asked))
@@ -123,7 +127,8 @@ def _names(owner: object) -> list[str]:
 
 
 def _may_change(value: object) -> bool:
-    return value is None or isinstance(value, (bool, int, *COLLECTIONS))
+    """Numbers are names of nodes, times and counts of what is kept elsewhere."""
+    return value is None or isinstance(value, (bool, *COLLECTIONS))
 
 
 def size_of(value: object) -> Size:

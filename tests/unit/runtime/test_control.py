@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
+import pytest
+
 from causalcast import Node
+from causalcast.errors import NodeError
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.operating.control import ControlServer
-from causalcast.runtime.operating.control_client import control_path
+from causalcast.runtime.operating.control_client import ControlClient, control_path
 
 TOML = """
 [node]
@@ -35,3 +39,14 @@ def test_nobody_else_may_open_it_whatever_the_umask_is(tmp_path: Path) -> None:
         assert os.umask(0) == 0, "the umask is put back"
     finally:
         os.umask(before)
+
+
+def test_who_does_not_answer_in_time_has_not_hung_up(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as busy:
+        busy.bind(str(control_path(tmp_path, 1)))
+        busy.listen()
+        with (
+            ControlClient(tmp_path, 1, timeout=0.1) as client,
+            pytest.raises(NodeError, match="node 1 did not answer within 0 s"),
+        ):
+            client.ask("status")

@@ -97,6 +97,9 @@ class ControlClient:
     def _next_answer(self) -> Answer:
         try:
             line = self._lines.readline()
+        except TimeoutError:
+            waited = self._socket.gettimeout()
+            raise NodeError(f"node {self._node} did not answer within {waited:.0f} s") from None
         except OSError:
             line = b""
         if not line:

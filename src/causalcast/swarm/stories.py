@@ -28,8 +28,8 @@ FEWEST_MOVES, MOST_MOVES = 4, 28
 STAYS_DOWN: Final = 0.25  # of all stories
 PLOTTED: Final = 0.5  # of all stories: they begin as most that once went wrong did
 THEME: Final = 25  # the weight of what a story is about
-FLOODED: Final = 0.01  # of all stories: in these somebody publishes more than anybody can nest
-FLOODS: Final = (350, 350, 1200)  # publications
+FLOODED: Final = 0.08  # of all stories: in these somebody publishes more than anybody can nest
+FLOODS: Final = (*[60] * 10, 350, 1200)  # publications; see `trial.shallow_stack`
 PENDING: Final = "pending at the end"  # how a judge's "not yet" ends
 LATE: Final = ("validity",)  # beside order and integrity: what is owed though others stay away
 

@@ -4,7 +4,9 @@ Judged are the promises of the protocol by the independent judge, its invariants
 what must hold at rest, and that no automaton raises an exception.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from causalcast.core.spec import ProtocolSpec
@@ -28,6 +30,7 @@ STORM = 50_000
 STORM_PER_NODE = 5_000
 # Of one node in a second. Pauses drawn at their smallest are ten milliseconds for each neighbour.
 STORM_OF_DIALS = 150
+DEEPEST = 100  # calls within calls; no protocol of ours needs half of them
 # Beyond what a protocol tolerates it may stop, but must not do anything wrong.
 SAFETY = ("no_creation", "no_duplication", "fifo_order", "causal_order")
 STORMS = "storms"  # too much was sent for a publication, or when all was quiet
@@ -88,7 +91,8 @@ def try_run(
     world.shared.most_dials = STORM_OF_DIALS * (len(world.nodes) if is_static else 1)
     raised = ""
     try:
-        let_it_happen()
+        with shallow_stack():
+            let_it_happen()
     except Exception as error:  # whatever a protocol raises is a finding, not our failure
         raised = f"{type(error).__name__}: {error}"
     trial = Trial(running.scenario.text, [], dict(world.fired), world.now)
@@ -122,6 +126,21 @@ def try_run(
         if isinstance(running, ScenarioRun):
             trial.problems += [Problem(STORMS, told) for told in storms_in(running)[:1]]
     return _only(trial, check)
+
+
+@contextmanager
+def shallow_stack() -> Iterator[None]:
+    """Functions may call one another only so deep: a loop over what waits that is written as
+    recursion shows with a few dozen messages, not with the thousand that real nodes come to."""
+    depth, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(min(before, depth + DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def without_losses(found: Judgement, gone: Sequence[int]) -> tuple[Judgement, int]:

@@ -35,8 +35,10 @@ from causalcast.swarm.trial import (
     try_run,
     try_scenario,
 )
+from causalcast.swarm.worse import expected_worse, worse_scenario
 
 FEEDBACK = "feedback"
+WORSE = "worse"
 HOURS = 3_600_000_000  # microseconds
 CHUNK = 25  # seeds per task
 # Rare things need some seeds to happen: below this many nothing is blamed for never happening.
@@ -51,7 +53,7 @@ class Plan:
     protocol: str
     options: dict[str, Any] = field(default_factory=dict)
     overlay: str = ""  # narrows the graphs: tree or mesh
-    by: str = "both"  # random, adversary, stories, or both: odd seeds are the adversary's
+    by: str = "both"  # random, worse, adversary, stories, or both: odd seeds are the adversary's
     beyond: bool = False  # also faults that the protocol does not promise to survive
     check: tuple[str, ...] = ()  # instead of what is promised
     mutants: str = ""  # the file that has the mutant
@@ -172,6 +174,8 @@ class Campaign:
         expected = expected_kinds(
             spec, by, self.plan.beyond, self.plan.for_good, self.plan.options, self.plan.facts
         )
+        if by == WORSE:
+            return [k for k in expected_worse(spec, self.plan.facts) if not self.fired.get(k)]
         expected += [f"note.{name}" for name in spec.rare]
         if self.plan.gives_up:
             never = ("join_group", "leave_group")
@@ -220,6 +224,8 @@ def scenario_of(plan: Plan, seed: int) -> str:
     """The text of a random scenario."""
     # Variations put pieces of several scenarios together, which need not fit into one world.
     facts = PLAIN if plan.search == FEEDBACK else plan.facts
+    if plan.by == WORSE:
+        return worse_scenario(plan.spec(), seed, plan.options, plan.overlay, plan.for_good, facts)
     return random_scenario(
         plan.spec(), seed, plan.options, plan.overlay, plan.beyond, plan.for_good, facts
     )

@@ -128,6 +128,8 @@ class Draw:
         self.beyond = False
         self.for_good = False
         self.hangs = False
+        self.until_ms = UNTIL_MS
+        self.calm_ms = 0  # as the number of nodes says
         self.facts: dict[str, Any] = {}  # what protocols are told of their world
         self.nodes = self.rng.choice(sizes)
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
@@ -156,11 +158,11 @@ class Draw:
         tables += [("[publish]", stream) for stream in streams]
         tables += [("[fault]", fault) for fault in faults]
         # Who sends the next message when the last has arrived needs long on a long line.
-        calm_ms = CALM_MS if self.nodes <= MANY_NODES else 2 * CALM_MS
+        calm_ms = self.calm_ms or (CALM_MS if self.nodes <= MANY_NODES else 2 * CALM_MS)
         tables.append(("calm", {"ms": calm_ms, "recover_all": not deaths}))
         if tables[1][1]["kind"] == "hyparview":
             tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
-        head = {"protocol": self.spec.name, "until_ms": UNTIL_MS, "seed": self.seed}
+        head = {"protocol": self.spec.name, "until_ms": self.until_ms, "seed": self.seed}
         return toml_text(head, tell(tables, self.facts, self.spec))
 
     def _overlay_table(self) -> dict[str, Any]:

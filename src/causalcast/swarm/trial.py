@@ -28,6 +28,7 @@ AT_REST = "at_rest"  # one of SPEC.at_rest did not hold when all was quiet
 # 20,000 with 31 nodes and a network that doubles messages needed more than 50,000.
 STORM = 50_000
 STORM_PER_NODE = 5_000
+STORM_PER_PUBLICATION = 60  # and node
 # Of one node in a second. Pauses drawn at their smallest are ten milliseconds for each neighbour.
 STORM_OF_DIALS = 150
 DEEPEST = 100  # calls within calls; no protocol of ours needs half of them
@@ -85,7 +86,9 @@ def try_run(
     spec = running.scenario.blueprint.protocol
     world = running.simulation
     world.steps.invariants = list(spec.invariants)
-    storm = max(STORM, STORM_PER_NODE * len(world.nodes))
+    planned = sum(stream.count for stream in running.scenario.streams)
+    each = max(STORM_PER_NODE, STORM_PER_PUBLICATION * planned)
+    storm = max(STORM, each * len(world.nodes))
     world.shared.most_messages = world.shared.messages_handled + storm
     is_static = running.scenario.blueprint.overlay.static
     world.shared.most_dials = STORM_OF_DIALS * (len(world.nodes) if is_static else 1)

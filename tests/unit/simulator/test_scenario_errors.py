@@ -72,6 +72,11 @@ def test_the_plain_one_is_fine() -> None:
             "[calm]\nrecover_all = true",
             "world.keeps_records = false: expected true beside calm.recover_all, for vector_clock",
         ),
+        (
+            {"network": 'latency_ms = {kind="pareto", low=0, high=5}'},
+            "",
+            "network.latency_ms.low = 0: expected a number above 0 for a heavy tail",
+        ),
         ({"network": "loss = 1.5"}, "", "network.loss = 1.5: expected a probability"),
         (
             {"network": 'latency_ms = "fast"'},

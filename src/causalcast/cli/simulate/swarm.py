@@ -78,10 +78,10 @@ def add_to(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=["both", "random", "adversary", "stories"],
+        choices=["both", "random", "worse", "adversary", "stories"],
         default="both",
-        help="what draws the faults: random scenarios, the adversary, both in turn (default), or "
-        "short stories",
+        help="what draws the faults: random scenarios, the adversary, both in turn (default), "
+        "worse scenarios, each about one thing, or short stories",
     )
     parser.add_argument(
         "--search",

@@ -46,7 +46,7 @@ def _latency(network: Table, where: str, seed: int) -> Latency:
             "latency_ms", found, 'a number or a table such as {kind="uniform", low=1, high=2}'
         )
     table = Table(where, found, "network.latency_ms")
-    kind = table.text("kind", choices=["uniform", "exponential", "per_link"])
+    kind = table.text("kind", choices=["uniform", "exponential", "pareto", "per_link"])
     if kind == "per_link":
         return _latency_per_link(table, rng)
     if kind == "exponential":
@@ -54,6 +54,8 @@ def _latency(network: Table, where: str, seed: int) -> Latency:
     else:
         low = table.number("low", least=0)
         high = table.number("high", least=low)
+    if kind == "pareto" and low == 0:
+        raise table.wrong("low", low, "a number above 0 for a heavy tail")
     table.finish()
     return Latency(kind, low * MS, high * MS, rng)
 

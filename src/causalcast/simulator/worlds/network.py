@@ -21,10 +21,10 @@ class Latency:
     """Draws how long messages take, in whole microseconds."""
 
     def __init__(self, kind: str, low: float, high: float, rng: random.Random) -> None:
-        assert kind in ("constant", "uniform", "exponential")
+        assert kind in ("constant", "uniform", "exponential", "pareto")
         self.kind = kind
-        self.low = low  # constant: the value; exponential: the mean
-        self.high = high
+        self.low = low  # constant: the value; exponential: the mean; pareto: the least
+        self.high = high  # pareto: the most
         self.least = max(1, round(low)) if kind != "exponential" else 1
         self.drawn: list[int] = []  # to be popped; `draw` makes more
         self.per_link: tuple[int, int] | None = None  # each pair's own share, within these bounds
@@ -51,6 +51,10 @@ class Latency:
         if self.kind == "uniform":
             span = self.high - self.low
             return [max(1, int(self.low + span * uniform())) for _ in range(_DRAWN_AT_ONCE)]
+        if self.kind == "pareto":
+            # Half of all take less than twice the least, one in a hundred a hundred times it.
+            low, high = self.low, self.high
+            return [max(1, int(min(high, low / (1.0 - uniform())))) for _ in range(_DRAWN_AT_ONCE)]
         mean = self.low
         return [max(1, int(-mean * math.log(1.0 - uniform()))) for _ in range(_DRAWN_AT_ONCE)]
 

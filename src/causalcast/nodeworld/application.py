@@ -26,6 +26,7 @@ class Ledger:
     wrong: list[str] = field(default_factory=list)
     reads_together: bool = True  # over all lives: groups were read in one order
     began: int = 0  # publications
+    waits: bool = False  # for a receipt, in this life
 
     def take(self, message: ReceivedMessage) -> None:
         """The application gets a message."""
@@ -54,6 +55,7 @@ class Application:
     ) -> None:
         self._node = node
         self._ledger = ledger
+        ledger.waits = False
         self._chance = chance
         self._habits = habits
         self._until = until  # when it ceases to publish
@@ -101,9 +103,11 @@ class Application:
         self._ledger.began += 1
         self._ledger.log.append(("publish", group.name, body))
         within = 0.02 if self._gives_up and self._chance.random() < 0.3 else None
+        self._ledger.waits = True
         with contextlib.suppress(TimeoutError):  # then nobody knows whether it was published
             receipt = await asyncio.wait_for(group.publish(body), within)
             self._ledger.published[receipt.id] = body
+        self._ledger.waits = False
 
     def _body(self) -> bytes:
         """Some are as large as they may be."""

@@ -186,6 +186,10 @@ class SimDisk(Disk):
             self.failed_syncs += 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
+    def some_of(self, data: bytes) -> bytes:
+        """What of a write is there when its process dies of it."""
+        return data[: self._chance.randint(0, len(data))]
+
     def next_sync(self) -> float:
         """Seconds that the next sync takes."""
         return self.sync_seconds * self._chance.choice((0.1, 0.5, 1.0, 1.0, 5.0))
@@ -220,8 +224,13 @@ class SimFile(File):
         return bytes(self._content.cached[offset : offset + length])
 
     def write(self, offset: int, data: bytes) -> None:
+        if self._disk.die_in == 1 and not self._disk.is_full and not self._disk.is_read_only:
+            self._put(offset, self._disk.some_of(data))
         self._disk.begin_call(self._age)
         self._disk.check_room()
+        self._put(offset, data)
+
+    def _put(self, offset: int, data: bytes) -> None:
         content, cached = self._content, self._content.cached
         content.changed_from = min(content.changed_from, offset, len(cached))
         if len(cached) < offset:

@@ -16,7 +16,7 @@ MESH: Final = 'kind = "full_mesh"'
 JOINED: Final = ("cptcast", "plumtree", "prc_broadcast")
 VIEWS: Final = 'kind = "hyparview"\nactive_view = 3\nprobe_every = 300\nretry_after = 200'
 
-ENDS: Final = ("kill", "kill", "power", "stop", "lives", "die_writing")
+ENDS: Final = ("kill", "kill", "power", "stop", "lives", "die_writing", "die_writing")
 DISTURBANCES: Final = (
     "cut",
     "half_close",
@@ -96,8 +96,10 @@ def draw(protocol: str, seed: int) -> Plan:
         ),
         publications=chance.choice((40, 200, 1000)),
         is_joined=is_joined,
-        is_durable=is_resumed and chance.random() < 0.8,
+        is_durable=is_resumed and chance.random() < 0.75,
     )
+    if not plan.is_durable and chance.random() < 0.5:
+        plan.level = "none"  # publications travel as runs
     for _ in range(chance.randint(0, 8)):
         plan.events += _some_event(plan, chance)
     if is_resumed and plan.is_durable and chance.random() < 0.1:

@@ -69,8 +69,7 @@ class SimProcess:
             await node.start()
         except CausalcastError as error:
             self.failures.append(f"node {self.config.node} did not start: {error}")
-            self.disk.process_ended()
-            self._life = None
+            self._forget()
             return
         self.node = node
         ledger = self.ledgers.setdefault(self.config.node, Ledger())
@@ -82,6 +81,10 @@ class SimProcess:
             self._forget()
 
     def _forget(self) -> None:
+        """The process is gone, and its application with it."""
+        if self._life is not None:
+            self._life.end()
+            self._network.process_ended(self.config.listen.port, self._life, is_silent=False)
         if self._life is not None and self.node is not None:
             self._dead.append((self._life, self.node))
             parts = self.node.host().parts

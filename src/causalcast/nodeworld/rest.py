@@ -131,6 +131,8 @@ class Rest:
             if process.node is None:
                 reasons.append(f"machine {machine} is not up")
                 continue
+            if process.ledgers[process.config.node].waits:
+                reasons.append(f"the application of machine {machine} waits for a receipt")
             status = process.node.status()
             for fact in ("publishers_wait", "waiting", "unacknowledged"):
                 if status[fact]:

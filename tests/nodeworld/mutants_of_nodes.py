@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.runtime.host.acknowledgements import Acknowledgements
-from causalcast.runtime.host.arrivals import Arrivals
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.compaction import Compaction
 from causalcast.runtime.host.earlier_life import EarlierLife
@@ -13,6 +12,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.journal_keeper import JournalKeeper
 from causalcast.runtime.host.link_listener import LinkListener
 from causalcast.runtime.host.steps import Steps
+from causalcast.runtime.links import outlet
 from causalcast.runtime.links.greeter import Greeter
 from causalcast.runtime.links.links import Connection, Links
 from causalcast.runtime.links.outlet import Outlets
@@ -21,7 +21,7 @@ from causalcast.runtime.storage.durable_entry import StillWaiting, encode
 from causalcast.runtime.storage.journal import Journal, JournalFile
 from causalcast.runtime.storage.journal_frames import frame
 from causalcast.swarm.mutant import Mutant, Patch, Rewritten
-from causalcast.wire import runs
+from causalcast.wire import codec
 
 SETTLE = Steps.settle
 
@@ -87,11 +87,6 @@ MUTANTS = [
         Rewritten(Admission, "check", "group < self._groups:", "group < self._groups - 1:"),
     ),
     bug(
-        "admission_refuses_what_a_node_published_last",
-        "a node does not know its own last publication again",
-        Rewritten(Admission, "_check_new", "> self._published()", ">= self._published() - 1"),
-    ),
-    bug(
         "admission_knows_one_origin",
         "numbers of all origins are taken for those of one",
         Rewritten(
@@ -107,13 +102,6 @@ MUTANTS = [
             "_encode",
             "if messages != self._last:",
             "if len(messages) != len(self._last):",
-        ),
-    ),
-    bug(
-        "outlet_forgets_what_was_encoded",
-        "messages behind encoded ones take their place",
-        Rewritten(
-            Outlets, "take", "self._encode(outlet)", "outlet.encoded = []; self._encode(outlet)"
         ),
     ),
     bug(
@@ -220,9 +208,9 @@ MUTANTS = [
         Rewritten(JournalKeeper, "_snapshot", "self._publishing.published,", "0,"),
     ),
     bug(
-        "compaction_is_not_synced",
-        "a power cut brings the old journal back",
-        Rewritten(JournalFile, "_write_beside", "file.sync()", "pass"),
+        "compaction_is_undone",
+        "the name of the new journal is not synced: a power cut brings the old one back",
+        Rewritten(JournalFile, "replace", "self.disk.sync_folder(self.path.parent)", "pass"),
     ),
     # Greetings and dials
     bug(
@@ -267,20 +255,13 @@ MUTANTS = [
     ),
     # Runs
     bug(
-        "run_loses_its_end",
-        "of messages that travel as one the last is forgotten",
-        Rewritten(
-            Arrivals,
-            "_receive_in_one_step",
-            "stack.receive_run(peer, message, carried, out)",
-            "stack.receive_run(peer, message, carried[:-1], out)",
-        ),
+        "run_swaps_bodies",
+        "of messages that travel as one each but the first has the body of the one before",
+        Rewritten(codec, "publications_of", "bodies[place])", "bodies[place - 1])"),
     ),
     bug(
-        "run_gives_wrong_numbers",
-        "messages that travel as one are numbered from the second on",
-        Rewritten(
-            runs, "publications_of", "MessageId(identity + place)", "MessageId(identity + 1)"
-        ),
+        "run_mixes_groups",
+        "messages to another group travel as if they went to the group of the first",
+        Rewritten(outlet, "in_runs", "not message.continues(before)", "False"),
     ),
 ]

@@ -190,8 +190,9 @@ def _end_of(machine: int, at: float, back: float, chance: random.Random) -> list
             at += chance.choice((0.005, 0.05, 0.4))
         return events
     if kind == "die_writing":
-        start = Event(at + 2.0, "start", (machine,))
-        return [Event(at, kind, (machine,), chance.randint(1, 40)), start]
+        events = [Event(at, kind, (machine,), chance.randint(1, 40))]
+        events += [Event(at + 0.5, "start", (machine,)), Event(at + 2.0, "kill", (machine,))]
+        return [*events, Event(at + 2.001, "start", (machine,))]  # what was torn is read again
     return [Event(at, kind, (machine,)), Event(back, "start", (machine,))]
 
 

@@ -7,8 +7,10 @@ A find counts only if the same seed is clean without the bug.
 import argparse
 import json
 import logging
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -254,7 +256,16 @@ def write_table(found: list[Rediscovered]) -> None:
     start, end = _table(text)
     rows = rows_of_the_docs() | {one.bug: one.row() for one in found}
     kept = [rows[name] for name in all_bugs() if name in rows]
-    DOCS.write_text(text[:start] + "".join(f"{row}\n" for row in kept) + text[end:])
+    text = text[:start] + "".join(f"{row}\n" for row in kept) + text[end:]
+    DOCS.write_text(re.sub(r"^\*\*\d+ of \d+ are found\*\*.*$", share_of(kept), text, flags=re.M))
+
+
+def share_of(rows: list[str]) -> str:
+    """How many are found, and by which world, in a line."""
+    worlds = Counter(row.split(" | ")[3] for row in rows)
+    missed = worlds.pop("**nobody**", 0)
+    by = ", ".join(f"{count} by {world}" for world, count in worlds.most_common())
+    return f"**{len(rows) - missed} of {len(rows)} are found**: {by}."
 
 
 def _table(text: str) -> tuple[int, int]:

@@ -16,7 +16,9 @@ from rediscover import (
     look_for,
     look_further,
     nothing_yet,
+    problem_of,
     rows_of_the_docs,
+    share_of,
     together,
 )
 
@@ -24,6 +26,7 @@ BUGS = {name: bug for name, (_, bug) in all_bugs().items()}
 SCHEDULES = Path(__file__).parent.parent / "simulation" / "past_failures"
 WITH_SCHEDULE = [bug for bug in BUGS.values() if bug.schedule]
 CHEAP = 1.0  # CPU seconds
+A_HANDFUL = 8
 
 
 def cheapest() -> list[tuple[str, int]]:
@@ -106,6 +109,23 @@ def test_bugs_that_change_the_same_function_are_not() -> None:
 def test_every_bug_has_its_row() -> None:
     assert HEAD in DOCS.read_text()
     assert list(rows_of_the_docs()) == list(BUGS), "run `make rediscover`"
+
+
+def test_the_docs_say_how_many_are_found() -> None:
+    assert share_of(list(rows_of_the_docs().values())) in DOCS.read_text()
+
+
+@pytest.mark.parametrize(("name", "seeds"), cheapest()[:A_HANDFUL])
+def test_the_seed_of_the_docs_shows_it(name: str, seeds: int) -> None:
+    _, _, _, world, where, *_ = rows_of_the_docs()[name].split(" | ")
+    place = next(
+        place
+        for place in BUGS[name].places
+        if place.in_words() == where.strip("`") and place.world_of(seeds - 1) == world
+    )
+    with BUGS[name].planted():
+        assert problem_of(place, seeds - 1)
+    assert not problem_of(place, seeds - 1)
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ INTERPRETED = (
     "simulator/scenarios/graph_table.py",
     "simulator/scenarios/network_table.py",
     "simulator/scenarios/world_table.py",
+    "simulator/scenarios/limits_table.py",
 )
 OBJECTS = Path("build/objects")  # object files of earlier builds, by what they were made from
 

@@ -14,6 +14,7 @@ from time import process_time
 
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.errors import ConfigError
+from causalcast.limits import set_to
 from causalcast.shipped import scenario_file
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.run_result import DETAILED_UP_TO, build_nodes, level_for, run_of
@@ -166,12 +167,14 @@ def simulate(
     """
     if trace is not None and trace not in LEVELS:
         raise ConfigError(f"trace: unknown level {trace!r}, expected one of {', '.join(LEVELS)}")
-    running = prepare(_scenario(scenario, seed, protocol, options), trace)
-    if save_overlay is not None:
-        save_graph(running.simulation, Path(save_overlay))
-    started = process_time()
-    running.run(progress)
-    seconds = process_time() - started
+    described = _scenario(scenario, seed, protocol, options)
+    with set_to(described.limits):
+        running = prepare(described, trace)
+        if save_overlay is not None:
+            save_graph(running.simulation, Path(save_overlay))
+        started = process_time()
+        running.run(progress)
+        seconds = process_time() - started
     made, world = running.result(), running.simulation
     run = SimulatedRun(
         made.header, made.nodes, made.groups, made.members, made.events,

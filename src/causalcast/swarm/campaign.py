@@ -24,7 +24,7 @@ from causalcast.swarm.adversary import draw_stage, prepare_adversary, with_steps
 from causalcast.swarm.generate import expected_kinds, random_scenario, toml_text
 from causalcast.swarm.mutant import find_mutant
 from causalcast.swarm.real_worlds import DRAWN, PLAIN, drawn_facts, expected_facts
-from causalcast.swarm.small_limits import small_limits
+from causalcast.swarm.small_limits import small_limits, with_limits
 from causalcast.swarm.stories import try_story
 from causalcast.swarm.trial import (
     SAFETY,
@@ -192,10 +192,11 @@ class Campaign:
 
 
 def try_seed(plan: Plan, seed: int, level: str = "deliveries") -> Trial:
-    """One seed: draw it, run it, judge it. The text of the trial repeats the run by itself, while
-    limits are those of the seed."""
+    """One seed: draw it, run it, judge it. The text of the trial repeats the run by itself."""
     with plan.world_of(seed):
-        return _try_seed(plan, seed, level)
+        trial = _try_seed(plan, seed, level)
+    trial.text = with_limits(trial.text, plan.limits(seed))
+    return trial
 
 
 def _try_seed(plan: Plan, seed: int, level: str) -> Trial:

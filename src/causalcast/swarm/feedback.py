@@ -40,6 +40,7 @@ from causalcast.swarm.campaign import (
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import find_mutant
 from causalcast.swarm.novelty import Novelty, Thing
+from causalcast.swarm.small_limits import with_limits
 from causalcast.swarm.smaller import Data, text_of_scenario
 from causalcast.swarm.stories import Storyteller, draw_story, judge_story
 from causalcast.swarm.trial import Trial, try_run
@@ -241,7 +242,7 @@ def _here(plan: Plan, lives: list[list[int]]) -> Iterator[SeedResult]:
             for seed in life:
                 with plan.world_of(seed):
                     trial = search.trial(seed)
-                text = trial.text if trial.problems else ""
+                text = with_limits(trial.text, plan.limits(seed)) if trial.problems else ""
                 fired = {**trial.fired, **search.news()}
                 problems, logical_us = trial.problems, trial.logical_us
                 yield SeedResult(seed, problems, fired, logical_us, text, life[0])

@@ -470,7 +470,12 @@ def _table(name: str, content: dict[str, Any]) -> list[str]:
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in content.items()]
+    return [f"{_key(key)} = {_value(value)}" for key, value in content.items()]
+
+
+def _key(key: str) -> str:
+    """A key as TOML; names of limits have dots in them."""
+    return json.dumps(key) if "." in key else key
 
 
 def _value(value: Any) -> str:

@@ -8,8 +8,16 @@ from typing import Any, Final
 
 from causalcast.core.spec import ProtocolSpec
 from causalcast.limits import drawn, limits_of
+from causalcast.swarm.generate import toml_text
 
 ROOMS: Final = ("core", "parts", "detectors", "overlays", "protocols")
+
+
+def with_limits(text: str, limits: Mapping[str, float]) -> str:
+    """A scenario that says its limits itself, and so can be repeated from its text alone."""
+    if not limits:
+        return text
+    return text + toml_text({}, [("limits", dict(limits))])
 
 
 def small_limits(spec: ProtocolSpec, options: Mapping[str, Any], seed: int) -> dict[str, float]:

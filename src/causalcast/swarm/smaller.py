@@ -19,6 +19,7 @@ SIMPLEST: dict[str, dict[str, Any]] = {
     "network": {"latency_ms": 1.0, "loss": 0.0, "duplication": 0.0, "fifo": True},
     "disk": {"sync_ms": 0},
     "detector": {"delay_ms": 0},
+    "limits": {},
     "world": {
         "links_lose_nothing": False,
         "keeps_records": True,

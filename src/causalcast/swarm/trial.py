@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import CausalcastError, TraceError
 from causalcast.judge import Judgement, Violation, judge
+from causalcast.limits import set_to
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.runner import ScenarioRun, prepare
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -64,13 +65,14 @@ class Trial:
 
 def try_scenario(scenario: Scenario, check: Sequence[str] = (), level: str = "deliveries") -> Trial:
     """Run a scenario and judge it; `check` names properties instead of what is promised."""
-    try:
-        running = prepare(scenario, level)
-    except CausalcastError:
-        raise
-    except Exception as error:
-        return fell_at_the_start(scenario.text, error, check)
-    return try_run(running, running.run, check)
+    with set_to(scenario.limits):
+        try:
+            running = prepare(scenario, level)
+        except CausalcastError:
+            raise
+        except Exception as error:
+            return fell_at_the_start(scenario.text, error, check)
+        return try_run(running, running.run, check)
 
 
 def fell_at_the_start(text: str, error: Exception, check: Sequence[str] = ()) -> Trial:

@@ -231,7 +231,7 @@ def _shrink_first(plan: Plan, campaign: Campaign) -> Shrunk | None:
     if not campaign.failures:
         return None
     failure = campaign.failures[0]
-    with _planted(plan), plan.world_of(failure.seed):
+    with _planted(plan):  # the text of a trial says its limits
         if failure.text:
             trial = Trial(failure.text, [Problem(failure.property, failure.detail)])
         else:

@@ -16,6 +16,7 @@ from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.simulator.scenarios.director import Step, parse
 from causalcast.simulator.scenarios.faults import KINDS, LINK_FAULTS, NODE_FAULTS, Fault
 from causalcast.simulator.scenarios.graph_table import read_topology
+from causalcast.simulator.scenarios.limits_table import read_limits
 from causalcast.simulator.scenarios.network_table import read_network
 from causalcast.simulator.scenarios.workload import Stream
 from causalcast.simulator.scenarios.world_table import NEEDS_RECORDS, may_come_back, read_world
@@ -63,6 +64,7 @@ class Scenario:
         self.blueprint = self._blueprint(table, options, settings or {})
         self.network = read_network(table, where, self.seed, self.detection_us)
         self.world = read_world(table, self.network, self.directed)
+        self.limits = read_limits(table)
         self.streams = [
             stream for entry in table.tables("publish") for stream in self._streams(entry)
         ]

@@ -35,7 +35,10 @@ class RandomFaults:
 
 
 class Scenario:
-    """A simulation, described and checked, ready to be built."""
+    """A simulation, described and checked, ready to be built.
+
+    Large because each of its tables is an attribute here, and each kind of entry a short method.
+    """
 
     def __init__(
         self,

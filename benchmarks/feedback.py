@@ -3,7 +3,8 @@
 The bugs are planted ones that take drawing anew long, see docs/mutants.md and docs/rediscovered.md.
 For each the two searches take turns, from other seeds each time. What a search finds counts only if
 the same scenario is clean without the bug. A search that finds nothing within `--limit` CPU seconds
-counts as that long. `--by` is what both draw from.
+counts as that long. `--by` is what both draw from. With `--reached PROTOCOL` no bug is planted:
+counted is how much either reaches (notes, messages in states, branches) in `--limit` CPU seconds.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.swarm import feedback
 from causalcast.swarm.campaign import Plan, try_seed
 from causalcast.swarm.feedback import LIFE, Search
 from causalcast.swarm.mutant import Mutant, find_mutant
@@ -132,10 +134,34 @@ def compare(name: str, by: str, repeats: int, limit: float) -> dict[str, Tries]:
     return results
 
 
+def reached(protocol: str, by: str, limit: float, drawn_anew: float) -> tuple[int, int]:
+    """How much a search reaches that draws so much of it anew, and in how many trials."""
+    usual, feedback.DRAWN_ANEW = feedback.DRAWN_ANEW, drawn_anew  # type: ignore[misc]
+    try:
+        search, count, began = Search(Plan(protocol, by=by), 0), 0, time.process_time()
+        while time.process_time() - began < limit:
+            search.trial(count)
+            count += 1
+    finally:
+        feedback.DRAWN_ANEW = usual  # type: ignore[misc]
+    return len(search.times), count
+
+
+def compare_reach(protocols: list[str], by: str, limit: float) -> None:
+    """Both with the same eyes: the one that draws anew is watched as well."""
+    print("| protocol | reached anew (trials) | by feedback (trials) | times as much |")
+    print("| --- | --- | --- | --- |")
+    for protocol in protocols:
+        anew_, fed = (reached(protocol, by, limit, share) for share in (1.0, feedback.DRAWN_ANEW))
+        cells = [f"{things:,} ({trials:,})" for things, trials in (anew_, fed)]
+        print(f"| `{protocol}` | {' | '.join(cells)} | {fed[0] / anew_[0]:.1f} |", flush=True)
+
+
 def main() -> int:
     """Compare for all bugs, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bug", action="append", help="FILE:NAME; by default some hard ones")
+    parser.add_argument("--reached", action="append", help="a protocol; may be repeated")
     parser.add_argument("--by", default="adversary", help="random, adversary, both or stories")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of each search")
@@ -143,6 +169,9 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
+    if options.reached:
+        compare_reach(options.reached, options.by, options.limit)
+        return 0
     found = {
         name: compare(name, options.by, options.repeats, options.limit)
         for name in options.bug or HARD

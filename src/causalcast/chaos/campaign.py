@@ -319,21 +319,21 @@ class _Story:
         else:
             if self._network is None or now <= self._disturbed_until:
                 return False
-            self._disturb_network(self._network, fault)
+            self._disturb_network(self._network, fault, node)
             self._disturbed_until = now + self._dice.uniform(0.5, 2.0)
         self.fired[fault] += 1
         return True
 
-    def _disturb_network(self, network: PacketNetwork, fault: str) -> None:
+    def _disturb_network(self, network: PacketNetwork, fault: str, node: int) -> None:
         if fault == "partition":
             ids = list(self._alive())
             self._dice.shuffle(ids)
             half = self._dice.randrange(1, len(ids))
             network.cut(ids[:half], ids[half:])
         elif fault == "one_way":
-            network.silent = self._dice.choice(self._up())
+            network.silent = node
         elif fault == "slow_route":
-            network.slow = {self._dice.choice(self._up()): self._dice.choice([0.3, 1.0, 3.0])}
+            network.slow = {node: self._dice.choice([0.3, 1.0, 3.0])}
         elif fault == "loss":
             network.loss = self._dice.choice([0.02, 0.1, 0.3])
         elif fault == "duplication":

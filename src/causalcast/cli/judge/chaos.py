@@ -19,6 +19,7 @@ from causalcast.errors import ConfigError
 from causalcast.registry import find_protocol, protocol_names
 
 ALL = "all"
+WITHOUT_DISK = 200.0  # publications of a node per second
 EPILOG = """
 examples:
   causalcast chaos --protocol locamu --kills 200       a long look, in rounds of 40 kills
@@ -75,9 +76,9 @@ def add_to(subparsers: Any) -> None:
     chaos.add_argument(
         "--rate",
         type=float,
-        default=usual.rate,
         metavar="N",
-        help="publications of each node per second; default: as many as the node lets in",
+        help="publications of each node per second; 0: as many as the node lets in. Default: 0, or "
+        f"{WITHOUT_DISK:.0f} where nodes keep nothing: there no disk slows publishers down",
     )
     chaos.add_argument(
         "--tls", choices=TLS, default=usual.tls, help="both: every other round (default: on)"
@@ -130,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
         return subprocess.run([*outside, *_same_command(options)]).returncode
     if options.kills < 1 or options.nodes < 3:
         raise ConfigError("chaos needs at least 3 nodes (--nodes) and 1 kill (--kills)")
-    if options.rate < 0 or options.seconds < 0 or options.hours < 0:
+    if (options.rate or 0) < 0 or options.seconds < 0 or options.hours < 0:
         raise ConfigError("--rate, --seconds and --hours: expected numbers from 0 on")
     if options.watch:
         require("spark", "`causalcast chaos --watch`")
@@ -147,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
             nodes=options.nodes,
             kills=options.kills,
             seconds=seconds / len(names),
-            rate=options.rate,
+            rate=_rate(name) if options.rate is None else options.rate,
             tls=options.tls,
             small_limits=options.small_limits,
             watch=options.watch,
@@ -178,6 +179,10 @@ def _protocols(options: argparse.Namespace) -> list[str]:
     return [name for name in protocol_names() if find_protocol(name).tolerates is not None]
 
 
+def _rate(name: str) -> float:
+    return 0.0 if find_protocol(name).restart == "resume" else WITHOUT_DISK
+
+
 def _usual_options(name: str) -> dict[str, str]:
     """Two zones, for protocols that have zones."""
     return {"zone_size": "3"} if find_protocol(name).contains is not None else {}
@@ -185,12 +190,13 @@ def _usual_options(name: str) -> dict[str, str]:
 
 def _same_command(options: argparse.Namespace) -> list[str]:
     command = [sys.executable, "-m", "causalcast", "chaos"]
-    names = ("protocol", "overlay", "nodes", "kills", "seed", "patience", "rate", "tls")
+    names = ("protocol", "overlay", "nodes", "kills", "seed", "patience", "tls")
     for name in (*names, "seconds" if options.seconds else "hours"):
         command.append(f"--{name}={getattr(options, name)}")
     command += [f"--set={setting}" for setting in options.given]
     command += [f"--out={options.out}"] if options.out else []
     command += ["--json"] if options.json else []
+    command += [f"--rate={options.rate}"] if options.rate is not None else []
     command += ["--small-limits"] if options.small_limits else []
     command += ["--watch"] if options.watch else []
     return [*command, "--faults", *options.faults]

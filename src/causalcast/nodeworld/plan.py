@@ -102,7 +102,7 @@ def draw(protocol: str, seed: int) -> Plan:
         plan.level = "none"  # publications travel as runs
     for _ in range(chance.randint(0, 8)):
         plan.events += _some_event(plan, chance)
-    if is_resumed and plan.is_durable and chance.random() < 0.1:
+    if is_resumed and plan.is_durable and chance.random() < 0.2:
         plan.events += _old_disk(plan, chance)
     plan.events.sort(key=lambda event: event.at)
     plan.drawn_limits = drawn_limits(protocol, seed, plan.limits)

@@ -13,7 +13,7 @@ from causalcast.simulator.runner import ScenarioRun
 SECOND: Final = 1_000_000  # microseconds
 FRAMES_AT_REST: Final = Limit(
     "swarm.storms.frames_at_rest",
-    2,
+    10,
     least=1,
     most=1000,
     unit="frames",

@@ -67,7 +67,8 @@ def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dic
 @pytest.mark.parametrize("protocol", ["locamu", "cbcast", "cptcast"])
 def test_no_promise_breaks(protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing acknowledged is lost, nothing doubled, nothing out of order."""
-    code, found = chaos(capsys, "--protocol", protocol, "--kills", "6")
+    faults = ["--faults", "kill", "pause"]
+    code, found = chaos(capsys, "--protocol", protocol, "--kills", "6", "--rate", "20", *faults)
     assert (code, found["wrong"]) == (0, [])
     kills = found["kills"]
     assert isinstance(kills, int) and kills >= 6

@@ -112,7 +112,7 @@ class Target:
         layer.receive(datagram, self.inputs, out)
         layer.poll(self.inputs, out)
         layer.deadline()
-        assert len(layer.candidates) <= ptp.MOST_CANDIDATES and layer.queued() <= 16
+        assert len(layer.candidates) <= ptp.MOST_CANDIDATES.value and layer.queued() <= 16
         if layer.current is not None:
             assert len(layer.current.early) <= 8 and len(layer.current.under_way) <= 9
 

@@ -4,14 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo chaos test test-all test-fast lint format check-wheels changelog nightly mutants \
+.PHONY: demo chaos test test-slow test-all test-fast lint format check-wheels changelog nightly mutants \
 	rediscover bench buses \
 	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
 	@echo "make test      everything the tests need, then tests of every kind (minutes)"
-	@echo "make test-all  the whole test suite: long campaigns, every planted bug, compiled code too"
+	@echo "make test-slow the rest: long campaigns, every planted bug, fuzzing, compiled code too"
+	@echo "make test-all  both"
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
 	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
@@ -46,9 +47,11 @@ test: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(SIMULATED)
 	$(PYTEST) -m "not slow" $(REAL)
 
-test-all: $(VENV)/.fuzz-where-there-is-a-wheel
-	$(PYTEST) $(SIMULATED)
-	$(PYTEST) $(REAL)
+test-slow: $(VENV)/.fuzz-where-there-is-a-wheel
+	$(PYTEST) -m slow $(SIMULATED)
+	$(PYTEST) -m slow $(REAL)
+
+test-all: test test-slow
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto

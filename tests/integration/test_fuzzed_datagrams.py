@@ -11,6 +11,7 @@ FUZZER = Path(__file__).with_name("fuzz_datagrams.py")
 SOURCE = Path(__file__).parents[2] / "src"
 
 
+@pytest.mark.slow
 def test_ten_thousand_inputs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(FUZZER), "-runs=10000", "-seed=1", "-max_len=400"],

@@ -1,15 +1,19 @@
 """How often does LoCaMu wait for nodes that stay down? The adversary's runs, without recovery.
 
-Who is down at the end stays down, within the fault budget; everything else comes to rest. Counted
-are the runs in which a member that is up lacks what another one that is up has: with the publisher
-of what is missing down, or with all of them up. Order and integrity must hold in all runs.
+Who is down at the end stays down, within the fault budget, and all near it suspect it; everything
+else comes to rest. Counted are the runs in which a member that is up lacks what another one that is
+up has: with the publisher of what is missing down, or with all of them up; and those in which only
+a node that is no member waits for something that another one keeps. Order and integrity must hold
+in all runs.
 """
 
 import argparse
 import json
 import sys
 
+from causalcast.core import NodeId
 from causalcast.judge import judge
+from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import draw_stage, prepare_adversary
@@ -18,15 +22,31 @@ from causalcast.swarm.trial import SAFETY
 from causalcast.version import VERSION, build_kind
 
 
+def is_waiting(locamu: Locamu, down: list[NodeId]) -> bool:
+    """Whether something is held here, or kept for somebody that is up and does not have it."""
+    return bool(locamu.holdback.copies) or any(
+        node not in down and node not in record.complete_at and node not in record.known_at
+        for record in locamu.log.records
+        for node in record.targets
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--f", type=int, default=1)
     options = parser.parse_args()
     print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
-    counts = {"somebody_down": 0, "waiting_publisher_down": 0, "waiting_publishers_up": 0}
+    counts = {
+        "somebody_down": 0,
+        "waiting_publisher_down": 0,
+        "waiting_publishers_up": 0,
+        "waiting_no_member": 0,
+    }
+    waiting: list[int] = []
     wrong: list[int] = []
-    for seed in range(options.runs):
+    for seed in range(options.first, options.first + options.runs):
         settings = {"f": options.f}
         head, tables = draw_stage(SPEC, seed, settings)
         tables = [(name, {} if name == "calm" else table) for name, table in tables]
@@ -42,10 +62,17 @@ def main() -> int:
             continue
         counts["somebody_down"] += 1
         if any(missing.message >> 32 in down for missing in found["agreement"]):
-            counts["waiting_publisher_down"] += 1
+            kind = "waiting_publisher_down"
         elif found["agreement"]:
-            counts["waiting_publishers_up"] += 1
-    print(json.dumps({"runs": options.runs, **settings, **counts, "wrong": wrong}))
+            kind = "waiting_publishers_up"
+        elif any(is_waiting(node.stack.multicast, down) for node in world.nodes if node.up):
+            kind = "waiting_no_member"
+        else:
+            continue
+        counts[kind] += 1
+        waiting.append(seed)
+    found_out = {"runs": options.runs, **settings, **counts, "waiting": waiting, "wrong": wrong}
+    print(json.dumps(found_out))
     return 1 if wrong else 0
 
 

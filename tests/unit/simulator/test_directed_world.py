@@ -159,6 +159,17 @@ def test_suspicions_of_one_node() -> None:
     assert running.simulation.fired == {"suspect": 1, "step_skipped": 2}
 
 
+def test_who_stays_down_is_suspected_in_the_end_by_all_near_it() -> None:
+    """Also by one whom a step let suspect it, and by one that never had a link to it."""
+    steps = ["crash 0", "crash 2", "recover 0", "suspect 1 2"]
+    running = directed(steps)
+    assert (0, 2) not in running.simulation.suspicions
+    running.director.complete(recover_all=False)
+    assert sorted(running.simulation.suspicions) == [(0, 2), (1, 2)]
+    running.director.complete(recover_all=True)
+    assert running.simulation.suspicions == {}
+
+
 def test_members_come_and_go() -> None:
     running = directed(["join 2 few", "leave 0 few", "publish 0 few", "arrive 0 2", "arrive 0 1"])
     assert [node for _, node, _ in deliveries(running)] == [2, 1]

@@ -123,9 +123,28 @@ class Director:
                 world.lives.recover(node.me)
                 world.end_turn()
         for who, whom in list(world.suspicions):
-            if world.nodes[who].up:
+            if world.nodes[who].up and world.nodes[whom].up:
                 world.trust(who, whom)
                 world.end_turn()
+        for who, whom in self._overlooked():
+            world.suspect(who, whom)
+            world.end_turn()
+
+    def _overlooked(self) -> list[Way]:
+        """Who should suspect whom by now: a node that stays down is suspected in the end by all who
+        keep links to it, also by those who never had one."""
+        world = self.world
+        if not world.blueprint.overlay.static:
+            return []
+        down = [node for node in world.nodes if not node.up and not node.left]
+        reach = world.blueprint.reach()
+        near = {node.me: world.blueprint.topology.distances(node.place, reach) for node in down}
+        return [
+            (node.me, other.me)
+            for other in down
+            for node in world.nodes
+            if node.up and node.place in near[other.me]
+        ]
 
     def _empty_queues(self) -> bool:
         """Let everything arrive, link by link; whether there was anything but losses."""

@@ -53,7 +53,7 @@ def test_two_people_talk(tmp_path: Path) -> None:
         assert line_of(bob) == "you are node-2, in 'kitchen' at node 2; Ctrl-D ends it"
         assert line_of(bob) == "node-1: is anybody there?"
         say(ada, "tea or coffee?")
-        assert line_of(bob) == "Ada: tea or coffee?"
+        assert line_of(bob) == "Ada (node-1): tea or coffee?"
         say(bob, "tea, ☕ is for the morning")
         assert line_of(ada) == "node-2: tea, ☕ is for the morning"
         for person in people:

@@ -118,6 +118,12 @@ def test_numbers_are_served_over_http(tmp_path: Path) -> None:
                 answer = b""
             assert answer == b""
             writer.close()
+            assert await asyncio.to_thread(get, port, "/healthz") == "ok\n"
+            assert await asyncio.to_thread(get, port, "/readyz") == "ready\n"
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+            assert "causalcast_links" in await asyncio.to_thread(get, port, "/metrics")
+            for _, one in silent:
+                one.close()
             with pytest.raises(NodeError, match=r"for \[metrics\]"):
                 await Neighbourhood(tmp_path / "other", 1, more=more).node(1).start()
         with pytest.raises(urllib.error.URLError):

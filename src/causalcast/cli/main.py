@@ -19,6 +19,7 @@ from typing import Any
 
 from causalcast.cli.commands import COMMANDS, listing
 from causalcast.errors import CausalcastError
+from causalcast.printable import printable_lines
 from causalcast.version import VERSION, build_kind
 
 ABOUT = "Reliable causal multicast: simulate it, run it, and prove what it delivered."
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         return code
     except CausalcastError as error:
-        print(f"causalcast: {error}", file=sys.stderr)
+        print(f"causalcast: {printable_lines(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("causalcast: interrupted", file=sys.stderr)

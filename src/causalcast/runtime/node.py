@@ -286,7 +286,7 @@ class Node:
         await host.start()
         self._host = host
         if self.config.metrics is not None:
-            self._metrics = MetricsServer(self.config.metrics, self.metrics)
+            self._metrics = MetricsServer(self.config.metrics, self.metrics, self._trouble)
             try:
                 await self._metrics.start()
             except NodeError:
@@ -378,6 +378,14 @@ class Node:
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers; `up` and `status` show it."""
         return status_of(self._running())
+
+    def _trouble(self) -> str:
+        """Why nobody should send work to this node now; empty if they may."""
+        status = self.status()
+        if not status["takes_part"]:
+            return "it has not found its place in the cluster yet"
+        waits = ", ".join(status["publishers_wait"])
+        return f"publishers wait: {waits}" if waits else ""
 
     def host(self) -> Host:
         """What this is the handle of: for tests, which look inside."""

@@ -200,7 +200,13 @@ class NodeConfig:
 
 def toml_key(name: str) -> str:
     """A key as TOML wants it, in quotes where it needs them."""
-    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+    bare = name.replace("_", "").replace("-", "")
+    return name if bare.isascii() and bare.isalnum() else toml_text(name)
+
+
+def toml_text(text: str) -> str:
+    """Any text as a string of TOML: whatever is in it, it ends where it ends."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _fact(value: object) -> str:

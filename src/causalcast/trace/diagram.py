@@ -1,5 +1,6 @@
 """A run as a picture of text: nodes side by side, time downwards, one event per line."""
 
+from causalcast.printable import printable
 from causalcast.trace.run_folder import Run
 
 MARKS = {"publish": "●", "deliver": "○", "crash": "✗", "recover": "↑", "hold": "…"}
@@ -9,7 +10,8 @@ ORIGIN_SHIFT = 32
 
 def draw_run(run: Run, most_rows: int = 60) -> str:
     """What happened at which node, in the order of time."""
-    names = dict(zip(run.nodes["node"].to_pylist(), run.nodes["name"].to_pylist(), strict=True))
+    called = map(printable, run.nodes["name"].to_pylist())
+    names = dict(zip(run.nodes["node"].to_pylist(), called, strict=True))
     rows = [row for row in run.events.to_pylist() if row["kind"] in SHOWN]
     rows.sort(key=lambda row: row["at_us"])  # stable: of one node in the order of its log
     labels = [_label(row, names) for row in rows[:most_rows]]
@@ -32,5 +34,5 @@ def _label(row: dict[str, object], names: dict[int, str]) -> str:
     if isinstance(peer, int):
         words.append(names.get(peer, str(peer)))
     if kind == "hold" and row["note"]:
-        words.append(str(row["note"]))
+        words.append(printable(row["note"]))
     return " ".join(words)

@@ -1,13 +1,18 @@
 """What a watch keeps: a batch counts for all runs at once, or for none."""
 
+import os
+import pickle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from causalcast.errors import TraceError
 from causalcast.pipeline.live import live_watch
 from causalcast.pipeline.live.live_check import LiveCheck
+from causalcast.pipeline.live.live_foreign import LiveForeignCheck
 from causalcast.pipeline.live.live_state import LiveState
 from causalcast.pipeline.live.live_watch import Progress, Watch
 from causalcast.testing.draft_run import DraftRun, message_id
@@ -36,6 +41,49 @@ def test_damage_is_named(tmp_path: Path) -> None:
     (tmp_path / "done").write_text("?")
     with pytest.raises(TraceError, match="damaged"):
         LiveState(tmp_path)
+
+
+class Bomb:
+    """What a run from a stranger may hold in place of a check."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_a_state_that_names_anything_but_checks_runs_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "was here"
+    folder = tmp_path / "state"
+    folder.mkdir()
+    LiveState(folder).save(0, [("a", check_with(1))])
+    [state] = folder.glob("*/*.state")
+    for hostile in (Bomb(mark), ("a", Bomb(mark)), ("a", {"b": Bomb(mark)}), ("a", set())):
+        state.write_bytes(pickle.dumps(hostile))
+        with pytest.raises(TraceError, match="remove the state of the watch"):
+            LiveState(folder).load("a")
+    assert not mark.exists()
+
+
+def test_what_is_read_back_is_what_was_kept(tmp_path: Path) -> None:
+    m = message_id(0, 1)
+    check = LiveCheck({0: {0, 1}}, redelivery=True)
+    check.feed(0, [(0, "publish", m, 0), (1, "deliver", m, 0)])
+    check.feed(1, [(1, "deliver", m, 0)])
+    check.settle()
+    foreign = LiveForeignCheck("none", False, {(0, 1)})
+    foreign.feed(0, [(0, "publish", m, 0, None, None, None, False)])
+    foreign.feed(1, [(0, "deliver", m + 1, 0, None, [m], None, False)])
+    foreign.settle()
+    LiveState(tmp_path).save(0, [("a", check), ("b", foreign)])  # type: ignore[list-item]
+    again = LiveState(tmp_path)
+    found = again.load("a")
+    assert found is not None and found.in_flight[m].lacking == {1}
+    assert np.array_equal(found.nodes[0].seen, check.nodes[0].seen)
+    found.nodes[0].seen[0] += 1  # can be written to, as before
+    other = again.load("b")
+    assert isinstance(other, LiveForeignCheck) and other.rows_waiting() == foreign.rows_waiting()
 
 
 class Frame:

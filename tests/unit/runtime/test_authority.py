@@ -1,14 +1,17 @@
 """What an authority gives out, takes back, and remembers."""
 
+import errno
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from causalcast.errors import ConfigError, NodeError, WireError
-from causalcast.runtime.security.authority import AUTHORITY_KEY, Authority
+from causalcast.runtime.security.authority import AUTHORITY_KEY, ISSUED, Authority
 from causalcast.runtime.security.identity import (
     REVOKED,
     Identity,
@@ -113,6 +116,96 @@ def test_an_older_list_never_replaces_a_newer_one(tmp_path: Path) -> None:
     (tmp_path / "3" / REVOKED).write_bytes(b"half a fi")
     with pytest.raises(ConfigError):
         Tls(tmp_path / "3", "demo")
+
+
+def unwritable(folder: Path) -> None:
+    """Nobody can write a list there, not even root: something stands in its way."""
+    (folder / f"{REVOKED}.new").mkdir()
+
+
+def test_revocation_holds_where_the_identity_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority.found(tmp_path / "authority", "demo")
+    revoked = authority.make_identity(tmp_path / "1", 1).certificate
+    authority.make_identity(tmp_path / "3", 3)
+    unwritable(tmp_path / "3")
+    authority.revoke(node=1)
+    told = authority.revocations().der
+    storage = tmp_path / "data"
+    tls = Tls(tmp_path / "3", "demo", None, storage)
+    assert tls.adopt(told), "whoever is on it has to be cut off"
+    assert tls.is_kept() and Tls(tmp_path / "3", "demo", None, storage).revocations.number == 1
+    with pytest.raises(WireError, match="is revoked"):
+        tls.read_passport(revoked.public_bytes(Encoding.DER))
+
+    nowhere = Tls(tmp_path / "3", "demo")
+    assert nowhere.adopt(told) and not nowhere.is_kept() and nowhere.revocations.number == 1
+    assert "cannot be kept for the next start" in caplog.text
+    (tmp_path / "3" / f"{REVOKED}.new").rmdir()
+    nowhere.refresh()
+    assert nowhere.is_kept() and Tls(tmp_path / "3", "demo").revocations.number == 1
+
+
+def test_a_full_disk_tears_nothing_that_was_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.found(tmp_path / "authority", "demo")
+    serial = authority.make_identity(tmp_path / "one", 1).passport.serial
+    issued = tmp_path / "authority" / ISSUED
+    before = issued.read_bytes()
+    ticket = Passport.of(authority.make_ticket(2, 2, timedelta(minutes=1))[0])
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return write(descriptor, data[: len(data) // 2])
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(NodeError, match="No space left"):
+        authority.redeem(ticket, 2, key().public_key())
+    with pytest.raises(NodeError, match="No space left"):
+        authority.make_identity(tmp_path / "two", 2)
+    assert issued.read_bytes().startswith(before) and issued.read_bytes().endswith(b"}\n")
+    monkeypatch.setattr(os, "write", write)
+    authority.redeem(ticket, 2, key().public_key())
+    assert authority.revoke(node=1) == [serial]
+
+
+def test_what_a_crash_tore_had_not_counted(tmp_path: Path) -> None:
+    authority = Authority.found(tmp_path / "authority", "demo")
+    serial = authority.make_identity(tmp_path / "one", 1).passport.serial
+    issued = tmp_path / "authority" / ISSUED
+    whole = issued.read_bytes()
+    for length in range(len(whole)):
+        issued.write_bytes(whole + whole[:length])
+        assert [line["serial"] for line in authority.issued()] == [serial]
+    ticket = Passport.of(authority.make_ticket(2, 2, timedelta(minutes=1))[0])
+    assert issued.read_bytes().startswith(whole) and issued.read_bytes().count(b"\n") == 2
+    # An earlier version wrote behind what was torn.
+    issued.write_bytes(whole[:-20] + issued.read_bytes())
+    assert [line["serial"] for line in authority.issued()] == [serial, ticket.serial]
+    issued.write_bytes(whole + b"???\n")
+    assert authority.revoke(node=1) == [serial], "damage keeps nobody from revoking"
+    with pytest.raises(ConfigError, match="line 2 is damaged, so nobody knows"):
+        authority.redeem(ticket, 2, key().public_key())
+
+
+def test_tokens_of_a_revoked_node_give_nothing(tmp_path: Path) -> None:
+    authority = Authority.found(tmp_path / "authority", "demo")
+    authority.make_identity(tmp_path / "five", 5)
+    own = Passport.of(authority.make_ticket(5, 5, timedelta(minutes=1))[0])
+    wide = Passport.of(authority.make_ticket(1, 9, timedelta(minutes=1))[0])
+    assert own.serial in authority.revoke(node=5)
+    for ticket in (own, wide):
+        with pytest.raises(NodeError, match="node 5 was revoked after this token was made"):
+            authority.redeem(ticket, 5, key().public_key())
+    authority.redeem(wide, 6, key().public_key())
+    new = Passport.of(authority.make_ticket(5, 5, timedelta(minutes=1))[0])
+    authority.redeem(new, 5, key().public_key())  # whoever gives one now means it
 
 
 def test_a_new_key_of_the_authority_beside_the_old_one_and_then_alone(tmp_path: Path) -> None:

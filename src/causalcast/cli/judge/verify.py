@@ -11,6 +11,7 @@ from rich.table import Table
 
 from causalcast.cli.shared.places import RUN_HELP, place
 from causalcast.cli.shared.spark_options import add_spark_options, where_to_judge
+from causalcast.printable import printable
 
 if TYPE_CHECKING:
     from causalcast.pipeline.verdicts.verdict import PropertyResult, Verdict
@@ -83,7 +84,7 @@ def _print(found: "list[Verdict]", seconds: float) -> None:
         said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         console.print(f"{len(found)} runs: {said}", soft_wrap=True)
         for one in in_full[RUNS_IN_FULL:]:
-            console.print(f"  {one.verdict}: {escape(str(one.place))}", soft_wrap=True)
+            console.print(f"  {one.verdict}: {_plain(str(one.place))}", soft_wrap=True)
     total = sum(one.counts.deliveries for one in found)
     console.print(f"{total:,} deliveries checked in {seconds:.1f} s", style="dim")
 
@@ -101,15 +102,15 @@ def _print_one(console: Console, one: "Verdict") -> None:
     for result in one.results:
         table.add_row(result.name, _promised(result), _result(result))
     name = one.header.protocol or one.header.world
-    console.print(f"[bold]{escape(str(one.place))}[/]  ({escape(name)})", soft_wrap=True)
+    console.print(f"[bold]{_plain(str(one.place))}[/]  ({_plain(name)})", soft_wrap=True)
     console.print(table)
     for result in one.results:
         _print_examples(console, one, result)
     _print_diagnosis(console, one)
     for remark in one.remarks:
-        console.print(f"[yellow]note[/]: {escape(remark)}", soft_wrap=True)
+        console.print(f"[yellow]note[/]: {_plain(remark)}", soft_wrap=True)
     if one.fault is not None:
-        said = escape(one.fault.sentence(one.names))
+        said = _plain(one.fault.sentence(one.names))
         console.print(f"[red]the log cannot be true[/]: {said}", soft_wrap=True)
     colour = _COLOURS[one.verdict]
     console.print(
@@ -118,6 +119,11 @@ def _print_one(console: Console, one: "Verdict") -> None:
         f" {one.counts.deliveries:,} deliveries{_judged(one)})\n",
         soft_wrap=True,
     )
+
+
+def _plain(text: str) -> str:
+    """Text of others: no mark-up, and nothing that a terminal obeys."""
+    return escape(printable(text))
 
 
 def _judged(one: "Verdict") -> str:
@@ -129,7 +135,7 @@ def _judged(one: "Verdict") -> str:
     if counts.unseen:
         said += f", {counts.unseen:,} publications never seen"
     if one.silent:
-        said += f", no row of {', '.join(one.silent[:TOLD])}"
+        said += _plain(f", no row of {', '.join(one.silent[:TOLD])}")
     return said
 
 
@@ -138,7 +144,7 @@ def _print_diagnosis(console: Console, one: "Verdict") -> None:
     if lines:
         console.print("\n[bold]diagnosis[/]")
     for line in lines:
-        console.print(f"  {escape(line)}", soft_wrap=True)
+        console.print(f"  {_plain(line)}", soft_wrap=True)
 
 
 def _promised(result: "PropertyResult") -> str:
@@ -174,12 +180,12 @@ def _print_examples(console: Console, one: "Verdict", result: "PropertyResult") 
         return
     console.print(f"\n[bold]{result.name}[/]")
     for drawn, finding in enumerate(result.examples[:TOLD]):
-        said = escape(counter_example.sentence(finding, one.names))
+        said = _plain(counter_example.sentence(finding, one.names))
         console.print(f"  {said}", soft_wrap=True)
         if drawn < DRAWN and result.name in ("causal_order", "reply_order") and finding.chain:
             drawing = counter_example.draw(counter_example.steps_of(finding, one.folder), one.names)
             for line in drawing.splitlines():
-                console.print(f"      {escape(line)}", soft_wrap=True)
+                console.print(f"      {_plain(line)}", soft_wrap=True)
     untold = result.violations - min(TOLD, len(result.examples))
     if untold > 0:
         console.print(f"  … and {untold:,} more; `causalcast report` and --json tell of them")

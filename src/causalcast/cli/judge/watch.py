@@ -17,6 +17,7 @@ from causalcast.cli.shared.extras import require
 from causalcast.cli.shared.places import place, remote_ones
 from causalcast.cli.shared.spark_options import add_spark_options
 from causalcast.errors import ConfigError, TraceError
+from causalcast.printable import printable
 
 if TYPE_CHECKING:
     from causalcast.pipeline.live.live_watch import Progress, Watch
@@ -193,9 +194,9 @@ class _Teller:
         else:
             has = "has not delivered" if what == "overdue" else "has at last delivered"
             said = f"{names.node(finding.node)} {has} {names.message(finding.message)}"
-        name, title = escape(Path(run).name), what.replace("_", " ")
+        name, title = escape(printable(Path(run).name)), what.replace("_", " ")
         label = finding.guarantee if what == "violation" else f"{title} ({finding.guarantee})"
-        self.console.print(f"[{colour}]{label}[/] in {name}: {escape(said)}")
+        self.console.print(f"[{colour}]{label}[/] in {name}: {escape(printable(said))}")
 
     def _tell_heartbeat(self, run: str, check: Any) -> None:
         facts = {
@@ -210,7 +211,7 @@ class _Teller:
             return
         verdict = f"[red]{check.violations:,} violations[/]" if check.violations else "no violation"
         self.console.print(
-            f"{escape(Path(run).name)}: {check.deliveries:,} deliveries, {verdict},"
+            f"{escape(printable(Path(run).name))}: {check.deliveries:,} deliveries, {verdict},"
             f" {facts['pending']:,} messages pending, {check.overdue:,} deliveries overdue,"
             f" {facts['rows_waiting']:,} rows waiting"
         )
@@ -226,4 +227,4 @@ class _Teller:
             f"{result.name} {result.status}" for result in one.results if result.status != "ok"
         ]
         said = f" ({', '.join(wrong)})" if wrong else ""
-        self.console.print(f"{escape(one.place.name)}: verdict {one.verdict}{said}")
+        self.console.print(f"{escape(printable(one.place.name))}: verdict {one.verdict}{said}")

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from causalcast.printable import printable
+
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
 
@@ -87,7 +89,7 @@ class _Teller:
                 }  # fmt: skip
                 print(json.dumps(told), flush=True)
             else:
-                self.console.print(f"[red]{escape(sentence(late))}[/]")
+                self.console.print(f"[red]{escape(printable(sentence(late)))}[/]")
 
     def tell_how_it_goes(self, live: Any) -> None:
         """A heartbeat."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import NodeError
+from causalcast.printable import printable
 from causalcast.runtime.operating.control_client import ControlClient
 
 
@@ -65,9 +66,15 @@ def _show(client: ControlClient, group: str, me: int) -> None:
 
 
 def _line(message: dict[str, Any]) -> str:
-    """The sender and the text of a message; plain texts from other programs work, too."""
+    """Which node published it, what the sender calls itself, and the text.
+
+    The node is known for certain, the name is what the message claims. Plain texts from other
+    programs work, too.
+    """
     text = message.get("text", f"(binary) {message.get('base64')}")
-    with contextlib.suppress(ValueError, TypeError, KeyError):
+    node = f"node-{message['origin']}"
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         said = json.loads(text)
-        return f"{said['name']}: {said['says']}"
-    return f"node-{message['origin']}: {text}"
+        name, text = printable(said["name"]), said["says"]
+        return f"{node if name == node else f'{name} ({node})'}: {printable(text)}"
+    return f"{node}: {printable(text)}"

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from causalcast.cli.shared.node_client import DEFAULT_DIR, add_client, client_of
 from causalcast.cli.shared.way_in import add_way_in, way_in
 from causalcast.errors import ConfigError
+from causalcast.printable import printable
 from causalcast.registry import find_protocol
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import CHANGING, GRAPHS, TRANSPORTS
 from causalcast.runtime.observing.node_logging import FORMS, set_up_logging
-from causalcast.runtime.operating.joining import ask_cluster, newcomers_toml
+from causalcast.runtime.operating.joining import ask_cluster, groups_told, newcomers_toml
 from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster, free_addresses
 from causalcast.runtime.operating.node_process import run_node
 from causalcast.trace.kinds import LEVELS
@@ -109,7 +111,7 @@ def run_join(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(f"expected {error}") from None
     theirs, node = ask_cluster(way, options.token, options.dir)
-    groups = options.groups or json.loads(theirs.facts["groups"])
+    groups = options.groups or groups_told(theirs, way.contact)
     text = newcomers_toml(
         *(theirs, way, node, listen, groups, options.protocol, options.trace),
         tls=bool(options.token),
@@ -119,7 +121,8 @@ def run_join(options: argparse.Namespace) -> int:
     path = folder / "node.toml"
     path.write_text(text)
     where = "" if options.dir == DEFAULT_DIR else f" --dir {options.dir}"
-    print(f"node {node} joins {theirs.cluster} ({theirs.facts['protocol']}); Ctrl-C leaves")
+    cluster, told = printable(theirs.cluster), printable(theirs.facts["protocol"])
+    print(f"node {node} joins {cluster} ({told}); Ctrl-C leaves")
     print(f"status: causalcast status --node {node}{where}", flush=True)
     set_up_logging()
     run_node(path)
@@ -193,7 +196,8 @@ def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:
             for node in cluster.ids:
                 if node not in down and not cluster.is_running(node):
                     down.add(node)
-                    console.print(f"node {node} has gone: {cluster.last_words(node)}")
+                    said = escape(printable(cluster.last_words(node)))
+                    console.print(f"node {node} has gone: {said}")
     except KeyboardInterrupt:
         console.print()
 
@@ -253,7 +257,7 @@ def run_sub(options: argparse.Namespace) -> int:
                 print(json.dumps(message), flush=True)
             else:
                 text = message.get("text", f"(binary) {message.get('base64')}")
-                print(f"{message['message']:>8}  {text}", flush=True)
+                print(f"{message['message']:>8}  {printable(text)}", flush=True)
             client.acknowledge(message)  # it has left this process
     return 0
 
@@ -269,7 +273,7 @@ def run_status(options: argparse.Namespace) -> int:
         print(json.dumps(status))
     else:
         for key, value in status.items():
-            print(f"{key:>14}  {value}")
+            print(f"{key:>14}  {printable(value)}")
     return 0
 
 
@@ -288,5 +292,5 @@ def run_explain(options: argparse.Namespace) -> int:
     else:
         print(f"{options.message} is not held at node {options.node}")
     for reason in answer["reasons"]:
-        print(f"  {reason}")
+        print(f"  {printable(reason)}")
     return 0

@@ -176,6 +176,7 @@ def _svg(draw: Callable[[Any], None], height: float = 2.7) -> str:
     style = {
         "svg.fonttype": "none",
         "svg.hashsalt": "causalcast",  # the same run gives the same bytes
+        "text.parse_math": False,  # a name with $ in it is a name, not a formula
         "font.family": "sans-serif",
         "font.size": 10,
         "text.color": INK,

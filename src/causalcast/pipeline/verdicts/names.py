@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from causalcast.printable import printable
 from causalcast.trace.export import message_name
 from causalcast.trace.run_folder import SmallTables, event_files
 from causalcast.trace.run_header import RunHeader
@@ -70,9 +71,9 @@ def names_of(
         if not imported:
             continue
         if row["note"] is not None and row["kind"] in ("publish", "deliver"):
-            names.messages[message] = row["note"]
+            names.messages[message] = printable(row["note"])
         if row.get("source") is not None:
-            names.rows[place] = str(row["source"])
+            names.rows[place] = printable(row["source"])
         elif header.options.get("order") == "time":
             names.rows[place] = f"{row['at_us'] / 1e6:.6f} s"
     return names
@@ -90,4 +91,5 @@ def rows_about(folder: Path, messages: list[int]) -> list[dict[str, Any]]:
 
 
 def _named(table: pa.Table) -> dict[int, str]:
-    return dict(zip(table.column(0).to_pylist(), table["name"].to_pylist(), strict=True))
+    names = (name and printable(name) for name in table["name"].to_pylist())
+    return dict(zip(table.column(0).to_pylist(), names, strict=True))

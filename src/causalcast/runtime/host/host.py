@@ -123,7 +123,9 @@ class Host:
         security = self.config.security
         if not security.tls:
             return None
-        tls = Tls(security.identity, self.config.cluster, security.authority)
+        # What a life keeps for itself is of no use to the next where each has a folder of its own.
+        storage = self.config.storage.parent if self.config.always_new else self.config.storage
+        tls = Tls(security.identity, self.config.cluster, security.authority, storage)
         objection = objection_to(tls.identity.passport, self.me)
         if objection:
             raise ConfigError(f"{security.identity}: {objection}")

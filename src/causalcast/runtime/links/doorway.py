@@ -72,11 +72,11 @@ class Stranger(Protocol):
 class Strangers:
     """Who is there and not known yet, by address, the oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None, per_address: int | None = None) -> None:
         self.turned_away = 0
         self.most_at_once = 0
-        self._most = MOST_STRANGERS.value
-        self._per_address = MOST_PER_ADDRESS.value
+        self._most = most or MOST_STRANGERS.value
+        self._per_address = per_address or MOST_PER_ADDRESS.value
         self._by_address: dict[str, dict[Stranger, None]] = {}
         self._addresses: dict[Stranger, str] = {}
 

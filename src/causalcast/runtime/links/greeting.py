@@ -13,6 +13,7 @@ import msgspec
 from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import WireError
 from causalcast.limits import Limit
+from causalcast.printable import printable
 from causalcast.runtime.lives import Known, Life
 from causalcast.wire.codec import WIRE_VERSION
 
@@ -89,7 +90,7 @@ def differences(mine: Greeting, theirs: Greeting) -> list[str]:
     if mine.digest != theirs.digest:
         ours, others = in_short(mine.facts), in_short(theirs.facts)
         unequal = [
-            f"{name} {ours.get(name)} here, {others.get(name)} there"
+            printable(f"{name} {ours.get(name)} here, {others.get(name)} there")
             for name in sorted({*ours, *others})
             if ours.get(name) != others.get(name)
         ]

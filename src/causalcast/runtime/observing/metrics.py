@@ -1,7 +1,15 @@
 """A node's numbers in the text format that Prometheus reads."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def _quoted(value: str) -> str:
+    """The value of a label: whatever is in it, it ends where it ends."""
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def exposition(status: Mapping[str, Any]) -> str:
@@ -16,7 +24,7 @@ def exposition(status: Mapping[str, Any]) -> str:
             lines.append(f"causalcast_{name}{{{node}{labels}}} {value}")
 
     def labelled(label: str, values: Mapping[str, int]) -> dict[str, int]:
-        return {f',{label}="{name}"': value for name, value in values.items()}
+        return {f',{label}="{_quoted(name)}"': value for name, value in values.items()}
 
     metric("links", "gauge", "Links that are up.", {"": len(status["links"])})
     text = "Neighbours that the detector believes to be down."
@@ -63,5 +71,6 @@ def exposition(status: Mapping[str, Any]) -> str:
         labelled("note", status["notes"]),
     )
     for name, value in status["conditions"].items():
-        metric(f"protocol_{name}", "gauge", "What the protocol says of itself.", {"": value})
+        plain = _NO_NAME.sub("_", name)
+        metric(f"protocol_{plain}", "gauge", "What the protocol says of itself.", {"": value})
     return "\n".join(lines) + "\n"

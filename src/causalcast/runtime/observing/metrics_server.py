@@ -1,7 +1,12 @@
-"""Serves a node's numbers over HTTP, for Prometheus: `GET /metrics`, and nothing else.
+"""Serves a node's numbers over HTTP, and whether it is well: three pages, and nothing else.
 
-Whoever can reach the address can read the numbers, and do nothing more: requests are short, few at
-a time, and answered at once.
+    GET /metrics   its numbers, for Prometheus
+    GET /healthz   200 while the node runs
+    GET /readyz    200 while it takes part, 503 and the reason while it does not
+
+Whoever can reach the address can read that, and do nothing more: requests are short, few at a time,
+and answered at once. Of too many the oldest of the fullest address is cut off: who asks for a page
+asks at once, so those who stay silent keep nobody out.
 """
 
 import asyncio
@@ -11,6 +16,7 @@ from typing import Final
 from causalcast.errors import NodeError
 from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.doorway import Strangers
 
 LONGEST_REQUEST: Final = Limit(
     "runtime.observing.metrics_server.longest_request",
@@ -38,13 +44,17 @@ WITHIN: Final = Span(
 
 
 class MetricsServer:
-    """Listens at one address; `numbers` makes the text."""
+    """Listens at one address; `numbers` makes the text, `trouble` says why it is not ready."""
 
-    def __init__(self, address: Address, numbers: Callable[[], str]) -> None:
+    def __init__(
+        self, address: Address, numbers: Callable[[], str], trouble: Callable[[], str]
+    ) -> None:
         self._address = address
         self._numbers = numbers
+        self._trouble = trouble
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._callers = Strangers(MOST_AT_ONCE.value, MOST_AT_ONCE.value)
 
     async def start(self) -> None:
         """Listen; NodeError where somebody else has the address."""
@@ -65,10 +75,9 @@ class MetricsServer:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MOST_AT_ONCE.value:
-            writer.transport.abort()
-            return
         self._open.add(writer)
+        address = writer.get_extra_info("peername")
+        self._callers.enter(writer.transport, str(address[0] if address else ""))
         try:
             async with asyncio.timeout(WITHIN.value):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -78,14 +87,22 @@ class MetricsServer:
             pass  # whoever asked has gone, or asks for no page
         finally:
             self._open.discard(writer)
+            self._callers.leave(writer.transport)
             writer.close()
 
     def _answer(self, request: list[bytes]) -> bytes:
         path = request[1].split(b"?")[0] if len(request) == 3 else b""
-        if path != b"/metrics":
-            return _page("404 Not Found", "text/plain", "the numbers are at /metrics\n")
+        if path not in (b"/metrics", b"/healthz", b"/readyz"):
+            there = "there are /metrics, /healthz and /readyz\n"
+            return _page("404 Not Found", "text/plain", there)
         if request[0] != b"GET":
             return _page("405 Method Not Allowed", "text/plain", "only GET\n")
+        if path == b"/healthz":
+            return _page("200 OK", "text/plain", "ok\n")
+        if path == b"/readyz":
+            trouble = self._trouble()
+            status = "503 Service Unavailable" if trouble else "200 OK"
+            return _page(status, "text/plain", f"{trouble or 'ready'}\n")
         return _page("200 OK", "text/plain; version=0.0.4; charset=utf-8", self._numbers())
 
 

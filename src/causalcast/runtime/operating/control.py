@@ -28,6 +28,7 @@ from causalcast.runtime.operating.control_client import (
     id_named,
     line_of,
     name_of,
+    short_name,
 )
 from causalcast.runtime.operating.subscriptions import Feed, Subscriber
 
@@ -80,9 +81,10 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)  # nobody else may open it, not even between two lines
         try:
-            self._server = await asyncio.start_unix_server(
-                self._serve, str(self._path), limit=_LINE_LIMIT.value
-            )
+            with short_name(self._path) as name:
+                self._server = await asyncio.start_unix_server(
+                    self._serve, name, limit=_LINE_LIMIT.value
+                )
         finally:
             os.umask(before)
 

@@ -1,11 +1,9 @@
 """Speaks with a running node from another process, over its control socket (see `control`)."""
 
 import contextlib
-import hashlib
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,12 +17,27 @@ Answer = dict[str, Any]
 
 
 def control_path(folder: Path, node: int | str) -> Path:
-    """Where the socket of a node is: in its folder, or, if that name is too long, beside /tmp."""
-    path = folder.resolve() / f"control-{node}.sock"
+    """Where the socket of a node is: in its folder, where nobody else can put one."""
+    return folder.resolve() / f"control-{node}.sock"
+
+
+@contextlib.contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """A name for a socket that the system takes, however long its path is.
+
+    NodeError where there is none: a place outside the node's folder would be anybody's.
+    """
     if len(os.fsencode(path)) <= _LONGEST_PATH:
-        return path
-    name = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
-    return Path(tempfile.gettempdir()) / f"causalcast-{os.getuid()}-{name}.sock"
+        yield str(path)
+        return
+    opened = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        through = f"/proc/self/fd/{opened}"
+        if not os.path.isdir(through):
+            raise NodeError(f"{path}: too long for a control socket; use a shorter path")
+        yield f"{through}/{path.name}"
+    finally:
+        os.close(opened)
 
 
 def name_of(message: MessageId) -> str:
@@ -47,7 +60,8 @@ class ControlClient:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
         try:
-            self._socket.connect(str(control_path(folder, node)))
+            with short_name(control_path(folder, node)) as name:
+                self._socket.connect(name)
         except OSError as error:
             self._socket.close()
             raise NodeError(f"node {node} does not answer in {folder} ({error.strerror})") from None

@@ -1,4 +1,8 @@
-"""A newcomer's configuration, from what a node of the running cluster tells in its greeting."""
+"""A newcomer's configuration, from what a node of the running cluster tells in its greeting.
+
+What came over the network is looked at before it is used: it has the form that it should have, it
+is written as values of TOML and never as TOML, and it names no file that would be executed.
+"""
 
 import asyncio
 import contextlib
@@ -8,12 +12,12 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from causalcast.core.ids import NODE_LIMIT, NodeId
 from causalcast.core.spec import LayerSpec
 from causalcast.errors import NodeError
-from causalcast.registry import find_overlay, find_protocol
+from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import Carrier, TcpCarrier
 from causalcast.runtime.links.enrolment import ask, enrol
@@ -22,7 +26,9 @@ from causalcast.runtime.links.introductions import greeting_at
 from causalcast.runtime.links.links import DIAL_TIMEOUT
 from causalcast.runtime.links.udp.carrier import UdpCarrier
 from causalcast.runtime.links.udp.sealing import membership
-from causalcast.runtime.node_config import CHANGING, toml_key
+from causalcast.runtime.node_config import CHANGING, toml_key, toml_text
+
+KINDS: Final = ("publish", "subscribe")
 
 
 @dataclass(frozen=True)
@@ -106,53 +112,117 @@ def newcomers_toml(
     trace_level: str,
     tls: bool,
 ) -> str:
-    """The TOML of a node that joins this way; `groups`: which it will be a member of."""
-    facts = theirs.facts
-    known = json.loads(facts["groups"])
+    """The TOML of a node that joins this way; `groups`: which it will be a member of.
+
+    NodeError if what the contact tells cannot be used.
+    """
+    told = _Told(theirs.facts, way.contact)
+    known = told.names("groups")
     unknown = [name for name in groups if name not in known]
     if unknown:
         raise NodeError(f"no group {unknown[0]!r} (this cluster has: {', '.join(known)})")
     mine = "".join(
         f"{toml_key(name)} = {[int(node)] if name in groups else []}\n" for name in known
     )
-    spec = find_protocol(protocol or facts["protocol"])
+    spec = find_protocol(protocol) if protocol else find_protocol(told.name("protocol"))
     name = str(Path(protocol).resolve()) if protocol.endswith(".py") else spec.name
-    options = _options(spec, json.loads(facts["options"]))
-    overlay = find_overlay(facts["overlay"])
-    overlay_options = _options(overlay, json.loads(facts["overlay options"]))
+    options = told.options(spec, "options")
+    overlay = find_overlay(told.name("overlay"))
+    overlay_options = told.options(overlay, "overlay options")
+    detector = find_detector(told.name("detector"))
     key = ""
     if way.key_file is not None:
-        key = f"[udp]\ncluster_key = {json.dumps(str(way.key_file.resolve()))}\n\n"
+        key = f"[udp]\ncluster_key = {toml_text(str(way.key_file.resolve()))}\n\n"
     return (
         f'[node]\nid = {node}\nlisten = "{listen}"\ntransport = "{way.transport}"\n\n{key}'
-        f'[cluster]\nname = {json.dumps(theirs.cluster)}\ncontact = ["{way.contact}"]\n\n'
-        f"[protocol]\nname = {json.dumps(name)}\n{options}\n"
+        f'[cluster]\nname = {toml_text(theirs.cluster)}\ncontact = ["{way.contact}"]\n\n'
+        f"[protocol]\nname = {toml_text(name)}\n{options}\n"
         f'[overlay]\nkind = "{overlay.name}"\n{overlay_options}\n'
-        f'[detector]\nkind = "{facts["detector"]}"\n\n'
+        f'[detector]\nkind = "{detector.name}"\n\n'
         f"[groups]\n{mine}\n"
-        f"[limits]\nbody_bytes = {int(facts['body_bytes'])}\n\n"
+        f"[limits]\nbody_bytes = {told.number('body_bytes')}\n\n"
         f"[security]\ntls = {json.dumps(tls)}\n"
-        f"{'sign = true' if 'sign' in facts else ''}\n\n{_rights(facts)}"
+        f"{'sign = true' if 'sign' in theirs.facts else ''}\n\n{told.rights(known)}"
         '[storage]\npath = "data"\n\n'
         f'[trace]\npath = "trace"\nlevel = "{trace_level}"\n'
     )
 
 
-def _rights(facts: dict[str, str]) -> str:
-    """The tables [rights.GROUP] that all nodes have."""
-    tables: dict[str, str] = {}
-    for kind, groups in json.loads(facts.get("rights", "{}")).items():
-        for name, nodes in groups.items():
-            tables[name] = tables.get(name, "") + f"{kind} = {nodes}\n"
-    return "".join(f"[rights.{toml_key(name)}]\n{text}\n" for name, text in tables.items())
+def groups_told(theirs: Greeting, contact: Address) -> list[str]:
+    """The groups of the cluster; NodeError if what the contact tells cannot be used."""
+    return _Told(theirs.facts, contact).names("groups")
 
 
-def _options(spec: LayerSpec, settings: dict[str, Any]) -> str:
-    """What differs from the defaults; durations are microseconds there."""
-    lines = ""
-    for option in spec.options:
-        value = settings.get(option.name, option.default)
-        if value != option.default:
+class _Told:
+    """What a contact tells of its cluster, of which nothing is believed to have the right form."""
+
+    def __init__(self, facts: dict[str, str], contact: Address) -> None:
+        self._facts = facts
+        self._contact = contact
+
+    def name(self, fact: str) -> str:
+        """Of a protocol, overlay or detector that is installed here: never a file."""
+        name = self._facts.get(fact, "")
+        if name.endswith(".py"):
+            raise self._unusable(fact, "a file; name one that you trust with --protocol")
+        return name
+
+    def number(self, fact: str) -> int:
+        try:
+            return int(self._facts.get(fact, ""))
+        except ValueError:
+            raise self._unusable(fact, "no whole number") from None
+
+    def names(self, fact: str) -> list[str]:
+        found = self._json(fact, "[]")
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise self._unusable(fact, "no list of names")
+        return found
+
+    def options(self, spec: LayerSpec, fact: str) -> str:
+        """What differs from the defaults, as TOML; durations are microseconds there."""
+        settings = self._json(fact, "{}")
+        if not isinstance(settings, dict):
+            raise self._unusable(fact, "no table of options")
+        lines = ""
+        for option in spec.options:
+            value = settings.get(option.name, option.default)
+            if value == option.default:
+                continue
+            if isinstance(value, str) and value.endswith(".py"):
+                raise self._unusable(fact, f"a file as {option.name}, which is not run here")
             written = f"{value}us" if option.unit else value
-            lines += f"{toml_key(option.name)} = {json.dumps(written)}\n"
-    return lines
+            try:
+                option.accept(written)
+            except ValueError as error:
+                raise self._unusable(fact, f"wrong: {error}") from None
+            text = toml_text(written) if isinstance(written, str) else json.dumps(written)
+            lines += f"{toml_key(option.name)} = {text}\n"
+        return lines
+
+    def rights(self, groups: list[str]) -> str:
+        """The tables [rights.GROUP] that all nodes have."""
+        tables: dict[str, str] = {}
+        given = self._json("rights", "{}")
+        if not isinstance(given, dict) or not all(
+            isinstance(holders, dict) for holders in given.values()
+        ):
+            raise self._unusable("rights", "no table of rights")
+        for kind, holders in given.items():
+            for name, nodes in holders.items():
+                is_list = isinstance(nodes, list) and all(type(node) is int for node in nodes)
+                if kind not in KINDS or name not in groups or not is_list:
+                    raise self._unusable("rights", f"no rights of a group: {kind!r}, {name!r}")
+                tables[name] = tables.get(name, "") + f"{kind} = {json.dumps(nodes)}\n"
+        return "".join(f"[rights.{toml_key(name)}]\n{text}\n" for name, text in tables.items())
+
+    def _json(self, fact: str, default: str) -> Any:
+        try:
+            return json.loads(self._facts.get(fact, default))
+        except (ValueError, RecursionError):
+            raise self._unusable(fact, "unreadable") from None
+
+    def _unusable(self, fact: str, what: str) -> NodeError:
+        return NodeError(
+            f"the node at {self._contact} tells {fact!r} as {self._facts.get(fact)!r:.200}: {what}"
+        )

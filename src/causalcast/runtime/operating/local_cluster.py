@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key
+from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key, toml_text
 from causalcast.runtime.operating.control_client import ControlClient
 from causalcast.runtime.security.authority import Authority
 
@@ -219,15 +219,15 @@ class LocalCluster:
         if self._joins:
             others = f"contact = {[self.addresses[contact] for contact in contacts]}"
         options = "".join(
-            f"{toml_key(key)} = {_text(value)}\n" for key, value in plan.options.items()
+            f"{toml_key(key)} = {toml_text(value)}\n" for key, value in plan.options.items()
         )
         groups: dict[str, object] = {**plan.groups} or {"all": '"*"'}
         named = "".join(f"{toml_key(name)} = {members}\n" for name, members in groups.items())
         return (
             f'[node]\nid = {node}\nname = "node-{node}"\nlisten = "{self.addresses[node]}"\n'
             f'transport = "{plan.transport}"\n\n'
-            f"[cluster]\nname = {_text(plan.name)}\n{others}\n\n"
-            f"[protocol]\nname = {_text(plan.protocol)}\n{options}\n"
+            f"[cluster]\nname = {toml_text(plan.name)}\n{others}\n\n"
+            f"[protocol]\nname = {toml_text(plan.protocol)}\n{options}\n"
             f'[overlay]\nkind = "{plan.overlay}"\n\n'
             f'[detector]\nkind = "{plan.detector}"\n\n'
             f"[groups]\n{named}\n"
@@ -253,7 +253,3 @@ def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
                 opened.enter_context(socket.socket()).bind((host, port))
                 found.append(f"{host}:{port}")
     return found
-
-
-def _text(value: str) -> str:
-    return json.dumps(value)  # a basic string of TOML

@@ -4,18 +4,15 @@ Its folder:
 
     authority.pem     its certificate, and those of earlier keys that are still believed
     authority.key     its key; whoever reads it can make any identity
-    issued.jsonl      one line per certificate and per token that was used: what `revoke` looks up
+    issued.jsonl      one line per certificate, per token that was used, and per node that was
+                      revoked: what `revoke` looks up
     revoked.pem       the signed list of revocations
 
 Two may write at once, `causalcast keys` and a node that gives identities to those who come with a
-token: a lock on `issued.jsonl` lets one wait for the other.
+token: one waits for the other (`issued_log`).
 """
 
-import contextlib
-import fcntl
-import json
-import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,6 +36,7 @@ from causalcast.runtime.security.identity import (
     write_certificates,
     write_key,
 )
+from causalcast.runtime.security.issued_log import IssuedLog
 from causalcast.runtime.security.revocations import MOST_BYTES, Revocations
 
 AUTHORITY_KEY: Final = "authority.key"
@@ -152,18 +150,19 @@ class Authority:
         with self._alone():
             if not ticket.allows(node):
                 raise NodeError(f"this token is for node {ticket.ids()}, not {node}")
-            if any(line["used"] == ticket.serial for line in self.issued() if "used" in line):
+            lines = self.issued()
+            if any(line["used"] == ticket.serial for line in lines if "used" in line):
                 raise NodeError("this token was used before")
+            if ticket.serial in self.revocations().serials or _is_later_revoked(
+                lines, ticket.serial, node
+            ):
+                raise NodeError(f"node {node} was revoked after this token was made; ask for a new")
             self._remember({"used": ticket.serial, "node": node})
             return self._certify(NODE, node, node, public_key, timedelta(days=NODE_DAYS))
 
     def issued(self) -> list[dict[str, Any]]:
-        """What was given out and used, oldest first."""
-        try:
-            lines = (self.folder / ISSUED).read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        return [json.loads(line) for line in lines]
+        """What was given out and used, oldest first; ConfigError if some of it is damaged."""
+        return self._log().lines()
 
     # Taking back
 
@@ -172,15 +171,20 @@ class Authority:
         return Revocations.read(self.folder / REVOKED, self.certificates)
 
     def revoke(self, node: int | None = None, serial: int | None = None) -> list[int]:
-        """Revoke all that `node` holds, or one certificate or token; the serials."""
+        """Revoke all that `node` holds or could get, or one certificate or token; the serials.
+
+        Tokens for several ids stay valid for the other ones.
+        """
         with self._alone():
             before = self.revocations()
-            given = [line for line in self.issued() if "serial" in line]
+            lines = self._log().lines(all_of_them=False)
+            given = [line for line in lines if "serial" in line]
+            used = {line["used"] for line in lines if "used" in line}
             chosen = [
                 line["serial"]
                 for line in given
                 if line["serial"] not in before.serials
-                and (line["serial"] == serial or (node is not None and _is_of(line, node)))
+                and (line["serial"] == serial or (node is not None and _is_of(line, node, used)))
             ]
             if not chosen:
                 what = f"node {node}" if node is not None else f"serial {serial}"
@@ -189,6 +193,8 @@ class Authority:
             lapsed = {line["serial"] for line in given if line["until"] < now}
             serials = frozenset({*before.serials, *chosen} - lapsed)
             self._sign_revocations(before.number + 1, serials)
+            if node is not None:
+                self._remember({"revoked": node})
             return chosen
 
     def _sign_revocations(self, number: int, serials: frozenset[int]) -> None:
@@ -258,25 +264,28 @@ class Authority:
         return certificate
 
     def _remember(self, line: dict[str, Any]) -> None:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        with (self.folder / ISSUED).open("a") as file:
-            file.write(json.dumps({"at": at, **line}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._log().append(line)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        descriptor = os.open(self.folder / ISSUED, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def _alone(self) -> AbstractContextManager[None]:
+        return self._log().alone()
+
+    def _log(self) -> IssuedLog:
+        return IssuedLog(self.folder / ISSUED)
 
 
-def _is_of(line: dict[str, Any], node: int) -> bool:
+def _is_of(line: dict[str, Any], node: int, used: set[int]) -> bool:
+    """Whether a line is of what `node` holds, or of a token that only it could use."""
     first, last = line["ids"]
-    return bool(line["for"] == NODE and first <= node <= last)
+    if line["for"] == NODE:
+        return bool(first <= node <= last)
+    return bool(first == last == node and line["serial"] not in used)
+
+
+def _is_later_revoked(lines: list[dict[str, Any]], ticket: int, node: int) -> bool:
+    """Whether `node` was revoked after a token was made."""
+    serials = [line.get("serial") for line in lines]
+    since = serials.index(ticket) if ticket in serials else 0
+    return any(line.get("revoked") == node for line in lines[since:])
 
 
 def _own_certificate(cluster: str, key: Ed25519PrivateKey, days: float) -> x509.Certificate:

@@ -31,7 +31,15 @@ _FILES: Final = (CERTIFICATE, KEY, AUTHORITY, REVOKED)
 class Tls:
     """The identity of a running node, and the contexts made from it."""
 
-    def __init__(self, folder: Path, cluster: str, authority: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cluster: str,
+        authority: Path | None = None,
+        storage: Path | None = None,
+    ) -> None:
+        """`storage`: where to keep a list of revocations that the identity's folder does not take,
+        as where that is a secret which is mounted for reading."""
         self.identity = Identity.read(folder)
         if self.identity.passport.cluster != cluster:
             raise ConfigError(
@@ -43,7 +51,9 @@ class Tls:
         self.client: ssl.SSLContext
         self._folder = folder
         # Where `causalcast keys revoke` writes: the own folder, or that of the authority here.
-        self._lists = [folder / REVOKED, *([authority / REVOKED] if authority is not None else [])]
+        self._lists = [place / REVOKED for place in (folder, authority, storage) if place]
+        self._keepers = [place / REVOKED for place in (folder, storage) if place]
+        self._is_kept = True
         self._seen = self._stamps()
         self._make_contexts()
         self._read_lists()
@@ -54,6 +64,8 @@ class Tls:
 
     def refresh(self) -> bool:
         """Look whether files changed; True if there are new revocations."""
+        if not self._is_kept:
+            self._keep()
         stamps = self._stamps()
         if stamps == self._seen:
             return False
@@ -64,20 +76,46 @@ class Tls:
             self._make_contexts()
             self._read_lists()
             log.info("read the identity in %s again", self._folder)
-        except (CausalcastError, ssl.SSLError) as error:
+        except (CausalcastError, OSError) as error:  # an error of TLS is one of the system, too
             self._seen = ()  # perhaps half of it was written: look again next time
             log.warning("the identity cannot be read, the old one stays: %s", error)
         return self.revocations.number > before
 
     def adopt(self, der: bytes) -> bool:
-        """Somebody told a list of revocations: keep it if it is newer; WireError if it is none."""
+        """Somebody told a list of revocations: believe it if it is newer; WireError if it is none.
+
+        It counts at once. Whether it can be kept for the next life is another matter.
+        """
         told = Revocations.parse(der, self.identity.authorities)
         if told.number <= self.revocations.number:
             return False
         log.warning("%d certificates are revoked (list %d)", len(told.serials), told.number)
         self.revocations = told
-        told.write(self._folder / REVOKED)
+        self._keep()
         return True
+
+    def is_kept(self) -> bool:
+        """Whether the list of revocations is on disk."""
+        return self._is_kept
+
+    def _keep(self) -> None:
+        """Write the list where it can be written; if nowhere, say so and try again later."""
+        was_kept, self._is_kept = self._is_kept, True
+        errors = []
+        for path in self._keepers:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.revocations.write(path)
+                return
+            except OSError as error:
+                errors.append(f"{path}: {error.strerror}")
+        self._is_kept = False
+        if was_kept:
+            log.error(
+                "list %d of revocations holds, and cannot be kept for the next start: %s",
+                self.revocations.number,
+                "; ".join(errors),
+            )
 
     def passport(self, transport: asyncio.BaseTransport) -> Passport:
         """Who is at the other end; WireError for somebody who may not be heard."""

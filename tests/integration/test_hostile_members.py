@@ -1,6 +1,7 @@
 """A node of the cluster that lies: what it sends is refused and counted, and its link is closed."""
 
 import asyncio
+import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,14 +16,18 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Message, Publication
 from causalcast.detectors.heartbeat import Beat
 from causalcast.errors import ConfigError, NodeError
-from causalcast.parts.addressed.addressed_messages import Entrusted
+from causalcast.parts.addressed.addressed_messages import Entrusted, Published
 from causalcast.parts.addressed.member_lists import Joined
+from causalcast.parts.broadcast.reliable_sending import Have
 from causalcast.parts.broadcast.stamped_broadcast import Stamped
+from causalcast.protocols.cbcast.timestamped import Timestamped
 from causalcast.protocols.locamu.messages import Admission, Subscription
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links.greeting import read_greeting
+from causalcast.runtime.security.admission import Admission as AdmissionCheck
 from causalcast.runtime.security.signatures import SIGNATURE_BYTES, Signatures
 from causalcast.runtime.security.tls import Tls, context
+from causalcast.runtime.security.waiting import BYTES_PER_ORIGIN
 from causalcast.wire.framing import frame
 
 OURS = GroupId(0)
@@ -42,19 +47,20 @@ def publication(origin: int, number: int, group: int = OURS, body: bytes = b"x")
 class Liar:
     """Has a good certificate of node 3, greets in good order, and then says what it likes."""
 
-    def __init__(self, town: Neighbourhood, node: Node) -> None:
+    def __init__(self, town: Neighbourhood, node: Node, wanted: int = 1) -> None:
         self._town = town
+        self._wanted = wanted
         self._links = node._running().links
         self._codec = node._running().wire.codec
 
     async def __aenter__(self) -> "Liar":
         self.reader, self._writer = await asyncio.open_connection(
             "127.0.0.1",
-            self._town.ports[1],
+            self._town.ports[self._wanted],
             ssl=context(self._town.identity(3), ssl.PROTOCOL_TLS_CLIENT),
         )
         hello = msgspec.structs.replace(
-            self._links.greeting, node=3, start=1, link=3 << 32 | 1, wanted=1
+            self._links.greeting, node=3, start=1, link=3 << 32 | self._wanted, wanted=self._wanted
         )
         self._writer.write(frame(hello.encode()))
         length = int.from_bytes(await self.reader.readexactly(4))
@@ -122,6 +128,109 @@ def test_nobody_uses_up_the_numbers_of_an_origin(tmp_path: Path) -> None:
             await until(lambda: links(one) == [2])
 
     asyncio.run(story())
+
+
+PUBLISHED = Published(publication(3, 1), [], [], [])
+STRANGERS: list[tuple[str, str, Message]] = [
+    ("vector_clock_broadcast", "node", Stamped(publication(3, 1), {NodeId(77): 1})),
+    ("vector_clock_broadcast", "node", Have({NodeId(77): 1}, [], True, False)),
+    ("vector_clock_broadcast", "node", Have({}, [message_id(NodeId(77), 1)], True, False)),
+    (
+        "cbcast",
+        "node",
+        Timestamped(OURS, 1, 0, {OURS: {NodeId(77): 1}}, PUBLISHED),
+    ),
+    (
+        "cbcast",
+        "group",
+        Timestamped(OURS, 1, 0, {GroupId(77): {NodeId(2): 1}}, PUBLISHED),
+    ),
+    ("causal_barriers", "group", Entrusted(NodeId(3), Joined(GroupId(77), 1))),
+]
+
+
+@pytest.mark.parametrize(("protocol", "kind", "message"), STRANGERS)
+def test_nobody_speaks_of_nodes_and_groups_that_there_are_not(
+    tmp_path: Path, protocol: str, kind: str, message: Message
+) -> None:
+    """Each of them would take memory at every node, for ever."""
+    town = Neighbourhood(tmp_path, 3, protocol, groups="ours = [1, 2, 3]", tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            liar.say(message)
+            await until(lambda: one.status()["trouble"].get(f"rejected_unknown_{kind}", 0) == 1)
+            await until(lambda: links(one) == [2])
+            await one.group("ours").publish(b"the rest goes on")
+            assert await take(two.group("ours"), 1) == [b"the rest goes on"]
+
+    asyncio.run(story())
+
+
+def test_what_waits_for_a_cause_that_never_comes_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BYTES_PER_ORIGIN, "value", 100_000)
+    town = Neighbourhood(tmp_path, 3, groups=GROUPS, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            for number in range(1, 300):
+                liar.say(Stamped(publication(3, number, body=b"x" * 1000), {NodeId(2): 1000}))
+                await asyncio.sleep(0)
+            await until(lambda: one.status()["trouble"].get("rejected_too_much_waits", 0) == 1)
+            await until(lambda: links(one) == [2])
+            for node in (one, two):
+                held = node._running().parts.effects._waiting.by_message
+                assert 50 <= len(held) < 120, "as much as one read brings may be beyond the limit"
+            await one.group("ours").publish(b"the rest goes on")
+            assert await take(two.group("ours"), 1) == [b"the rest goes on"]
+
+    asyncio.run(story())
+
+
+def test_what_is_released_waits_no_longer(tmp_path: Path) -> None:
+    town = Neighbourhood(tmp_path, 3, groups=GROUPS, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            waiting = one._running().parts.effects._waiting
+            for number in (1, 2, 3):
+                liar.say(Stamped(publication(3, number), {NodeId(2): 1}))
+            await until(lambda: len(waiting.by_message) == 3)
+            await two.group("ours").publish(b"the cause")
+            assert len(await take(one.group("ours"), 4)) == 4
+            assert not waiting.by_message and not waiting._by_origin
+
+    asyncio.run(story())
+
+
+def test_what_was_taken_in_before_is_purged_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town = Neighbourhood(tmp_path, 3, groups=GROUPS, tls=True)
+    journal = tmp_path / "node-1/data/journal"
+
+    async def poisoned() -> None:
+        async with one_and_two(town) as (one, _), Liar(town, one) as liar:
+            await until(lambda: 3 in links(one))
+            liar.say(Stamped(publication(3, 1, body=b"poison"), {NodeId(77): 1}))
+            await until(lambda: b"poison" in journal.read_bytes())
+
+    async def mended() -> None:
+        async with one_and_two(town) as (one, two):
+            assert one.status()["trouble"]["purged_records"] == 1
+            await one.group("ours").publish(b"the rest goes on")
+            assert await take(two.group("ours"), 1) == [b"the rest goes on"]
+            await until(lambda: b"poison" not in journal.read_bytes())
+
+    with monkeypatch.context() as before:
+        before.setattr(AdmissionCheck, "check_spoken_of", lambda *_: None)
+        asyncio.run(poisoned())
+    asyncio.run(mended())
 
 
 @pytest.mark.parametrize(
@@ -288,6 +397,35 @@ def test_a_relay_cannot_change_or_make_up_what_is_signed(tmp_path: Path, forge: 
                 assert await take(one.group("all"), 1) == [b"body"]
         finally:
             await one.stop()
+
+    asyncio.run(story())
+
+
+def test_who_signs_two_bodies_under_one_number_is_blamed_and_nobody_else(tmp_path: Path) -> None:
+    """Node 3 says one thing to node 1 and another to node 2; each gets the other's copy."""
+    town = Neighbourhood(tmp_path, 3, more=SIGN, tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two):
+            liar = Signatures(Tls(town.identity(3), "test"))
+            first = message_id(NodeId(3), 1)
+            told = [Publication(first, OURS, liar.sign(first, OURS, body)) for body in (b"a", b"b")]
+            async with Liar(town, one, 1) as to_one, Liar(town, two, 2) as to_two:
+                to_one.say(Stamped(told[0], {}))
+                to_two.say(Stamped(told[1], {}))
+                for node in (one, two):
+                    await until(lambda node=node: "two_bodies" in node.status()["trouble"])
+                    kept = node.config.storage / "evidence" / "3.1.json"
+                    assert len(json.loads(kept.read_text())["publications"]) == 2
+                assert 2 in links(one) and 1 in links(two), "honest nodes blame nobody but the liar"
+                second = message_id(NodeId(3), 2)
+                more = Publication(second, OURS, liar.sign(second, OURS, b"trust me"))
+                to_one.say(Stamped(more, {}))
+                await until(lambda: one.status()["trouble"].get("rejected_two_bodies", 0) == 1)
+                await until(lambda: links(one) == [2])
+            assert one.status()["delivered"] == two.status()["delivered"] == {"all": 1}
+            await one.group("all").publish(b"the rest goes on")
+            assert (await take(two.group("all"), 2))[1] == b"the rest goes on"
 
     asyncio.run(story())
 

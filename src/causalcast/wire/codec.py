@@ -91,6 +91,8 @@ class Codec:
         self._publications: dict[type[Message], Callable[[Any], list[Publication]]] = {}
         self._clocks: dict[type[Message], Callable[[Any], list[int]]] = {}
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
+        self._spoken_of: dict[type[Message], Callable[[Any], Iterable[int]]] = {}
+        self._groups: dict[type[Message], Callable[[Any], Iterable[int]]] = {}
         self._from_struct: dict[type, tuple[int, Callable[[Any], Message]]] = {}
         self._arrived: dict[type, Callable[[Any], Arrived]] = {}
         self._run_to_tuple: dict[type[Message], Callable[[list[Any], Any], tuple[Any, ...]]] = {}
@@ -173,6 +175,15 @@ class Codec:
         """The nodes that a message names in its fields, by themselves or in lists."""
         return self._nodes[type(message)](message)
 
+    def nodes_spoken_of(self, message: Message) -> Iterable[int]:
+        """Every node that a message speaks of, wherever in it: in clocks, lists and ids, and in
+        messages inside; those of its publications aside."""
+        return self._spoken_of[type(message)](message)
+
+    def groups_spoken_of(self, message: Message) -> Iterable[int]:
+        """The same for groups."""
+        return self._groups[type(message)](message)
+
     def digest(self, *facts: object) -> str:
         """A short name for the wire version, the list of messages, and further `facts`."""
         text = repr((WIRE_VERSION, self._names, facts))
@@ -214,6 +225,12 @@ class Codec:
         self._clocks[message_class] = eval(f"lambda m: {clocks or '[]'}", scope)
         named = " + ".join(field.nodes for field in fields if field.nodes)
         self._nodes[message_class] = eval(f"lambda m: {named or '[]'}", scope)
+        for kind, table, inner in (
+            (NodeId, self._spoken_of, "nodes_spoken_of"),
+            (GroupId, self._groups, "groups_spoken_of"),
+        ):
+            found = [_all_of(kind, f"m.{f.name}", f.kind, inner) for f in fields]
+            table[message_class] = eval(f"lambda m: {_joined(found)}", scope)
         shape = ", ".join(
             f"{name}: {_spelled(kind)}" for name, kind in message_class.wire.fields.items()
         )
@@ -267,6 +284,7 @@ class _Field:
 
     def __init__(self, name: str, kind: Any, codec: Codec, body: Any) -> None:
         self.name = name
+        self.kind = kind
         self.publications = ""  # the publications it carries, as items of a list
         self.clocks = ""  # expression for the sizes of the vector clocks it carries
         self.nodes = ""  # expression for the nodes it names
@@ -324,6 +342,46 @@ class _Field:
                 self.nodes = f"[m.{name}]"
             elif get_origin(kind) is list and get_args(kind)[0] is NodeId:
                 self.nodes = f"m.{name}"
+
+
+def _all_of(wanted: Any, value: str, kind: Any, inner: str, depth: int = 0) -> str:
+    """An expression for everything of one kind of id in a value of a declared type; empty if there
+    can be none. `inner`: what the codec calls this for messages inside messages."""
+    container, arguments = get_origin(kind), get_args(kind)
+    if kind is wanted:
+        return f"({value},)"
+    if kind is MessageId and wanted is NodeId:
+        return f"({value} >> 32,)"
+    if kind is Message:
+        return f"codec.{inner}({value})"
+    if container is list:
+        return value if arguments[0] is wanted else _each(wanted, value, arguments[0], inner, depth)
+    if container is dict:
+        keys = value if arguments[0] is wanted else _each(wanted, value, arguments[0], inner, depth)
+        values = _each(wanted, f"{value}.values()", arguments[1], inner, depth)
+        return _joined([keys, values]) if keys or values else ""
+    if container is tuple:
+        parts = [
+            _all_of(wanted, f"{value}[{place}]", argument, inner, depth)
+            for place, argument in enumerate(arguments)
+        ]
+        return _joined(parts) if any(parts) else ""
+    return ""
+
+
+def _joined(expressions: list[str]) -> str:
+    """What all of these give, one after the other; those that are empty give nothing."""
+    found = [expression for expression in expressions if expression]
+    if len(found) < 2:
+        return found[0] if found else "()"
+    return f"[*{', *'.join(found)}]"
+
+
+def _each(wanted: Any, values: str, kind: Any, inner: str, depth: int) -> str:
+    """The same for every one of many values."""
+    one = f"x{depth}"
+    found = _all_of(wanted, one, kind, inner, depth + 1)
+    return f"[y{depth} for {one} in {values} for y{depth} in {found}]" if found else ""
 
 
 def _spelled(kind: Any) -> str:

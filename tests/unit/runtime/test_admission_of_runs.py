@@ -19,6 +19,7 @@ class OneBadSignature(Signatures):
 
     def __init__(self) -> None:
         """Needs no keys."""
+        self.liars = {}
 
     def check(self, publication: Publication) -> None:
         if publication.id == message_id(OTHER, 8):
@@ -38,25 +39,25 @@ def a_run(origin: NodeId, first: int, count: int, group: int = 0) -> tuple[Publi
 
 def test_every_signature_of_a_run_is_looked_at() -> None:
     gate = admission(OneBadSignature())
-    gate.check_run(a_run(OTHER, 1, 6))
+    gate.check_run(OTHER, a_run(OTHER, 1, 6))
     with pytest.raises(Rejected, match="somebody else"):
-        gate.check_run(a_run(OTHER, 7, 3))
+        gate.check_run(OTHER, a_run(OTHER, 7, 3))
 
 
 def test_the_protocol_says_how_far_numbers_may_run_ahead() -> None:
     gate = admission(furthest=lambda _: 100)
-    gate.check_run(a_run(OTHER, 1, 10))
-    gate.check(a_run(OTHER, 100, 1))
+    gate.check_run(OTHER, a_run(OTHER, 1, 10))
+    gate.check(OTHER, a_run(OTHER, 100, 1))
     with pytest.raises(Rejected, match="at most 100"):
-        gate.check(a_run(OTHER, 102, 1))
+        gate.check(OTHER, a_run(OTHER, 102, 1))
 
 
 def test_where_it_says_nothing_any_number_may_come() -> None:
     """What was published to other groups never comes here, however much it was."""
     gate = admission()
-    gate.check(a_run(OTHER, 1, 1))
-    gate.check(a_run(OTHER, 1 << 30, 1))
-    gate.check_run(a_run(OTHER, 2, 3))
+    gate.check(OTHER, a_run(OTHER, 1, 1))
+    gate.check(OTHER, a_run(OTHER, 1 << 30, 1))
+    gate.check_run(OTHER, a_run(OTHER, 2, 3))
 
 
 @pytest.mark.parametrize(
@@ -69,5 +70,5 @@ def test_where_it_says_nothing_any_number_may_come() -> None:
 )
 def test_what_cannot_be_true_is_rejected(run: tuple[Publication, ...], kind: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        admission().check_run(run)
+        admission().check_run(OTHER, run)
     assert rejected.value.kind == kind

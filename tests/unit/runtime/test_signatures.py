@@ -1,5 +1,7 @@
 """A signed body is taken from its origin only, and only once per number."""
 
+import base64
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.errors import WireError
 from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.evidence import Evidence
 from causalcast.runtime.security.identity import JOIN, NODE, Passport
 from causalcast.runtime.security.join_token import make_token, read_token
 from causalcast.runtime.security.signatures import Signatures, body_in
@@ -39,13 +42,32 @@ def test_what_was_signed_is_taken_and_unwrapped(authority: Authority, tmp_path: 
     assert body_in(signed) == b"body"
 
 
-def test_two_publications_under_one_number_are_refused(
+def test_two_publications_under_one_number_are_evidence(
     authority: Authority, tmp_path: Path
 ) -> None:
+    one = signer(tmp_path / "1", authority, 1)
+    authority.make_identity(tmp_path / "2", 2)
+    told: list[tuple[Publication | None, Publication]] = []
+    two = Signatures(Tls(tmp_path / "2", "demo"), lambda *pair: told.append(pair))
+    bodies = [one.sign(first(1), GROUP, body) for body in (b"one thing", b"another")]
+    for body in bodies:
+        two.check(Publication(first(1), GROUP, body))
+    [(earlier, later)] = told
+    assert earlier is not None and [earlier.body, later.body] == bodies
+    assert [*two.liars] == [1]
+    Evidence(tmp_path / "evidence").keep(earlier, later)
+    kept = json.loads((tmp_path / "evidence" / "1.1.json").read_text())
+    for one_of_two in kept["publications"]:  # anybody can check that node 1 signed both
+        signed = base64.b64decode(one_of_two["signed"])
+        anybody = Signatures(Tls(tmp_path / "2", "demo"))
+        anybody.check(Publication(first(1), GroupId(one_of_two["group"]), signed))
+
+
+def test_one_body_for_two_groups_is_evidence_too(authority: Authority, tmp_path: Path) -> None:
     one, two = (signer(tmp_path / str(node), authority, node) for node in (1, 2))
-    two.check(Publication(first(1), GROUP, one.sign(first(1), GROUP, b"one thing")))
-    with pytest.raises(WireError, match="node 1 signed two publications under one number"):
-        two.check(Publication(first(1), GROUP, one.sign(first(1), GROUP, b"another")))
+    for group in (GROUP, GroupId(1)):
+        two.check(Publication(first(1), group, one.sign(first(1), group, b"body")))
+    assert [*two.liars] == [1]
 
 
 def test_the_same_publication_with_a_new_certificate_is_no_second_one(

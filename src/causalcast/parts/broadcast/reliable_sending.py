@@ -459,9 +459,13 @@ class ReliableSending(CopyOwner):
 
     def furthest(self, origin: NodeId) -> int:
         """The greatest number of `origin` that may come now; -1 if that cannot be told."""
-        count = self.seen.counts.get(origin, 0)
-        if count == 0:
+        if self.seen.counts.get(origin, 0) == 0:
             return -1  # who comes late to a system that changes begins anywhere
+        return self._furthest_named(origin)
+
+    def _furthest_named(self, origin: NodeId) -> int:
+        """The greatest number of `origin` that a neighbour may have beyond a gap."""
+        count = self.seen.counts.get(origin, 0)
         return count + max(LEAST_AHEAD.value, WINDOWS_AHEAD.value * self.window)
 
     def kept(self) -> int:
@@ -631,7 +635,9 @@ class ReliableSending(CopyOwner):
     def _learn(self, neighbour: Neighbour, have: Have) -> None:
         """The neighbour has all this: stop repeating it, and forget what all have."""
         for identity in have.beyond:
-            neighbour.has.add(identity)
+            # What is named far ahead would be remembered for ever; passed over it costs a copy.
+            if number_of(identity) <= self._furthest_named(origin_of(identity)):
+                neighbour.has.add(identity)
             neighbour.under_way.pop(identity, None)
             self._forget(origin_of(identity))
         for origin, count in have.counts.items():

@@ -15,6 +15,7 @@ from causalcast.runtime.links.introductions import Addresses, take_in
 from causalcast.runtime.links.links import Connection
 from causalcast.runtime.node_trace import RECEIVE
 from causalcast.runtime.security.admission import Admission
+from causalcast.runtime.security.waiting import Waiting
 from causalcast.wire.codec import Codec
 from causalcast.wire.runs import Arrived, one_by_one
 
@@ -29,6 +30,7 @@ class Arrivals:
         steps: Steps,
         codec: Codec,
         admission: Admission,
+        waiting: Waiting,
         inbox: Inbox,
         rows: Rows,
         acquaintances: Acquaintances,
@@ -44,6 +46,7 @@ class Arrivals:
         self._steps = steps
         self._codec = codec
         self._admission = admission
+        self._waiting = waiting
         self._inbox = inbox
         self._rows = rows
         self._acquaintances = acquaintances
@@ -88,6 +91,8 @@ class Arrivals:
         out = steps.out
         control = number = 0
         message: Message | None = None
+        codec, waiting = self._codec, self._waiting
+        waiting.arriving(messages)
         try:
             for layer, message, carried in messages:
                 if not link.current:  # a message before it ended the link
@@ -101,9 +106,14 @@ class Arrivals:
                 is_run = len(carried) > 1 and isinstance(message, Single)
                 if is_run:
                     self.runs += 1
-                    admission.check_run(carried)
+                    admission.check_run(peer, carried)
                 elif carried:
-                    admission.check(carried)
+                    admission.check(peer, carried)
+                if carried and waiting.by_message:
+                    waiting.check(peer, carried)
+                admission.check_spoken_of(
+                    codec.nodes_spoken_of(message), codec.groups_spoken_of(message)
+                )
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if carried and carried[-1].id >> NUMBER_BITS == peer:

@@ -48,6 +48,7 @@ from causalcast.runtime.node_trace import (
 )
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.security.signatures import body_in
+from causalcast.runtime.security.waiting import Waiting
 from causalcast.runtime.storage.durable_entry import count
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Effects(World):
         believe: Callable[[Belief], None],
         events: Mapping[str, str],  # notes that people want to hear of, and what they mean
         signed: bool,
+        waiting: Waiting,
     ) -> None:
         self.stability = Stability()
         self._me = me
@@ -87,6 +89,7 @@ class Effects(World):
         self._believe = believe
         self._events = events
         self._has_signatures = signed
+        self._waiting = waiting
 
     def perform(self, effects: list[Effect]) -> None:
         """Let the effects of one step happen, or wait for its entry."""
@@ -98,12 +101,14 @@ class Effects(World):
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self._stack.groups, self._observed.delivered_in
-        inbox, sending = self._inbox, self._sending
+        inbox, sending, waiting = self._inbox, self._sending, self._waiting
         for effect in effects:
             if isinstance(effect, Send):
                 sending.send_at_once(effect)
             elif isinstance(effect, Deliver):
                 publication = effect.publication
+                if waiting.by_message:
+                    waiting.release(publication.id)
                 if publication.group in groups:
                     if self._has_signatures:
                         publication = self.unsigned(publication)
@@ -133,6 +138,8 @@ class Effects(World):
     # The application
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
+        if self._waiting.by_message:
+            self._waiting.release(effect.publication.id)
         publication = self.unsigned(effect.publication)
         if publication.group not in self._stack.groups:
             return
@@ -174,12 +181,14 @@ class Effects(World):
     # The trace, and people
 
     def hold(self, node: NodeId, effect: Hold) -> None:
+        self._waiting.hold(effect.message)
         if self._rows.wants[HOLD]:
             note = f"waits for {effect.words()}"
             row = (self._state.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
             self._state.later(self._rows.add, *row)
 
     def release(self, node: NodeId, effect: Release) -> None:
+        self._waiting.release(effect.message)
         if self._rows.wants[RELEASE]:
             self._state.later(self._rows.add, self._state.at_us, RELEASE, effect.message)
 

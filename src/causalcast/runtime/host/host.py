@@ -199,6 +199,7 @@ class Host:
             now = self.clock.wall_us()
             complete_log(self.rows.trace, memory.rows, self.parts.steps.performed, now)
         records = [Record(layer, self.wire.codec.decode(data)[1]) for layer, data in memory.records]
+        records = self._without_strangers(records)
         self.parts.steps.persisting.update((record.layer, None) for record in records)
         for stored in memory.inbox.values():
             self.inbox.restore(stored)
@@ -210,6 +211,24 @@ class Host:
             len(memory.inbox),
         )
         self.parts.steps.take(lambda: self.parts.stack.recover(records, self.out))
+
+    def _without_strangers(self, records: list[Record]) -> list[Record]:
+        """Publications that speak of nodes which there are not were taken in before that was
+        looked at: they wait for ever, and are purged."""
+        codec, admission = self.wire.codec, self.parts.admission
+        kept = [
+            record
+            for record in records
+            if not codec.publications(record.message)
+            or admission.knows_all(codec.nodes_spoken_of(record.message))
+        ]
+        if len(kept) < len(records):
+            purged = len(records) - len(kept)
+            self.links.counts["purged_records"] += purged
+            log.warning("%d records speak of unknown nodes and are purged", purged)
+            if self.parts.keeper is not None:
+                self.parts.keeper.compact_soon()
+        return kept
 
     # It stops
 

@@ -62,6 +62,10 @@ class JournalKeeper:
         self._is_compacting = False
         self.compactions = 0
 
+    def compact_soon(self) -> None:
+        """Compact the journal between the next two steps, however short it is."""
+        self._compact_at = 0
+
     def keep_short(self) -> None:
         """Compact the journal if it has grown large; called between two steps."""
         journal = self._journal

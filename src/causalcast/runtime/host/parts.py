@@ -1,7 +1,10 @@
 """Puts the parts of a node together, once its links and its journal are there."""
 
 import asyncio
+from collections.abc import Callable
 
+from causalcast.core.ids import origin_of
+from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox
 from causalcast.core.stack import Stack
 from causalcast.core.world_facts import WorldFacts
@@ -32,8 +35,10 @@ from causalcast.runtime.links.links import Links
 from causalcast.runtime.machine import Machine, NodeClock
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.security.admission import Admission
+from causalcast.runtime.security.evidence import Evidence
 from causalcast.runtime.security.signatures import Signatures
 from causalcast.runtime.security.tls import Tls
+from causalcast.runtime.security.waiting import Waiting
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.stored_bodies import StoredBodies
 
@@ -76,9 +81,11 @@ class Parts:
         sending = Sending(
             me, links, wire.codec, book, state, rows, observed, wire.untraced, wire.naming
         )
+        nodes = None if config.is_changing() else list(blueprint.topology.neighbours)
+        waiting = Waiting(None if nodes is None else len(nodes))
         self.effects = Effects(
             me, stack, state, sending, links, timers, inbox, rows, observed, membership_news,
-            self.silent.believe, protocol.events, config.security.sign,
+            self.silent.believe, protocol.events, config.security.sign, waiting,
         )  # fmt: skip
         self.steps = steps = Steps(
             me, protocol.name, out, state, self.effects, wire.codec, clock, turns, running,
@@ -89,7 +96,9 @@ class Parts:
             me, stack, links, steps.held, inbox, running, observed, config.limits, neighbours
         )
         self.silent.watch(self.pressure)
-        signatures = Signatures(tls) if config.security.sign and tls is not None else None
+        signatures = None
+        if config.security.sign and tls is not None:
+            signatures = Signatures(tls, _accusation(config, observed, links))
         self.publishing = publishing = Publishing(
             me, earlier.memory.published, stack, steps, self.pressure, links, inbox, rows, turns,
             running, observed, acquaintances, config.rights, signatures, blueprint.groups,
@@ -100,17 +109,17 @@ class Parts:
             lambda group: config.rights.may_subscribe(me, group),
         )  # fmt: skip
         self.acknowledgements = Acknowledgements(loop, inbox, running, journal)
-        admission = Admission(
+        self.admission = admission = Admission(
             me,
             blueprint.groups,
-            None if config.is_changing() else list(blueprint.topology.neighbours),
+            nodes,
             config.rights,
             lambda: publishing.published,
             lambda origin: stack.multicast.furthest(origin),
             signatures,
         )
         self.arrivals = Arrivals(
-            stack, steps, wire.codec, admission, inbox, rows, acquaintances, book,
+            stack, steps, wire.codec, admission, waiting, inbox, rows, acquaintances, book,
             wire.naming_layer, tls is not None, wire.untraced, protocol.name, fail,
         )  # fmt: skip
         self.contacts = Contacts(config, stack, steps, links, book, running)
@@ -122,6 +131,27 @@ class Parts:
                 self.acknowledgements, acquaintances, earlier, config.limits.compact_bytes,
                 list(blueprint.topology.neighbours),
             )  # fmt: skip
+
+
+def _accusation(
+    config: NodeConfig, observed: Observed, links: Links
+) -> Callable[[Publication | None, Publication], None]:
+    """What happens when an origin has signed two publications under one number."""
+    evidence = Evidence(config.storage / "evidence")
+
+    def told(first: Publication | None, second: Publication) -> None:
+        origin = origin_of(second.id)
+        links.counts["two_bodies"] += 1
+        if first is not None:
+            evidence.keep(first, second)
+        observed.tell_once(
+            "two_bodies",
+            origin,
+            "an origin signed two publications under one number, so that nodes disagree; both are "
+            f"in {config.storage / 'evidence'}: revoke it",
+        )
+
+    return told
 
 
 def _stack(config: NodeConfig, machine: Machine, earlier: EarlierLife) -> Stack:

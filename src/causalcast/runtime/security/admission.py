@@ -4,13 +4,14 @@ Whoever sends one that cannot be true is a broken or hostile node: its link is c
 is counted. An honest relay has the same rules and would have refused it itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.errors import Rejected, WireError
+from causalcast.parts.addressed.addressed_messages import EVERYBODY
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
 
@@ -44,8 +45,9 @@ class Admission:
         self.looks_at_members = rights.limits_members()
         self._looks_at_publishers = rights.limits_publishers()
         self._greatest: dict[int, int] = {}  # number seen, by origin
+        self._every_group = frozenset([*range(self._groups), EVERYBODY])
 
-    def check(self, publications: tuple[Publication, ...]) -> None:
+    def check(self, sender: NodeId, publications: tuple[Publication, ...]) -> None:
         """Raise Rejected for one that cannot be true."""
         for publication in publications:
             origin = publication.id >> NUMBER_BITS
@@ -63,20 +65,40 @@ class Admission:
                 raise Rejected("without_right", f"node {origin} may not publish to group {group}")
             if self._signatures is not None:
                 self._check_signature(self._signatures, publication)
+                if origin == sender and origin in self._signatures.liars:
+                    raise Rejected(
+                        "two_bodies", f"node {origin} signed two publications under one number"
+                    )
             if number > greatest:
                 self._greatest[origin] = number
 
-    def check_run(self, publications: tuple[Publication, ...]) -> None:
+    def check_run(self, sender: NodeId, publications: tuple[Publication, ...]) -> None:
         """The same for publications that follow one another: the first says who, the last how
         far."""
         first, last = publications[0], publications[-1]
         origin = first.id >> NUMBER_BITS
         is_next = first.id & NUMBER_MASK == self._greatest.get(origin, 0) + 1
         if not is_next or origin == self._me or self._signatures is not None:
-            self.check(publications)
+            self.check(sender, publications)
         else:
-            self.check((first,))
+            self.check(sender, (first,))
             self._greatest[origin] = last.id & NUMBER_MASK
+
+    def check_spoken_of(self, nodes: Iterable[int], groups: Iterable[int]) -> None:
+        """Raise Rejected where somebody speaks of nodes or groups that there are not.
+
+        Each of them would take memory, and be written down, for ever.
+        """
+        if not self.knows_all(nodes):
+            assert self._nodes is not None
+            stranger = next(node for node in nodes if node not in self._nodes)
+            raise Rejected("unknown_node", f"it speaks of node {stranger}, who is unknown")
+        if not self._every_group.issuperset(groups):
+            raise Rejected("unknown_group", "it speaks of a group that there is not")
+
+    def knows_all(self, nodes: Iterable[int]) -> bool:
+        """Whether all of these nodes can be there."""
+        return self._nodes is None or self._nodes.issuperset(nodes)
 
     def check_members(self, sender: NodeId, message: Message) -> None:
         """Raise Rejected for a membership that somebody has no right to."""

@@ -4,11 +4,15 @@ A signed body is the signature, the origin's certificate and the application's b
 cluster, the origin, the number, the group and the body. It does not cover what protocols add on the
 way (clocks, paths): for order and for passing on at all, authenticated nodes are trusted.
 
+An origin that signs two publications under one number is a liar, and whoever brings the second is
+not: both are kept as evidence, it is told, and the origin itself gets nothing more in.
+
 A certificate that was revoked or has lapsed since does not void what it signed: members that have
 a message and members that refuse it could never agree again. The node itself is cut off.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature
@@ -47,6 +51,14 @@ MOST_REMEMBERED: Final = Limit(
     unit="publications",
     about="whose signatures need not be checked again: copies of one come on every link",
 )
+BYTES_REMEMBERED: Final = Limit(
+    "runtime.security.signatures.bytes_remembered",
+    8 << 20,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="publications that are kept whole, in case another one comes under their number",
+)
 MOST_CERTIFICATES: Final = Limit(
     "runtime.security.signatures.most_certificates",
     4096,
@@ -60,8 +72,15 @@ MOST_CERTIFICATES: Final = Limit(
 class Signatures:
     """Signs for one node, and remembers whose certificates and which publications were good."""
 
-    def __init__(self, tls: Tls) -> None:
+    def __init__(
+        self, tls: Tls, told: Callable[[Publication | None, Publication], None] | None = None
+    ) -> None:
+        """`told` hears of two publications under one number; None where the first is forgotten."""
         self._tls = tls
+        self._told = told
+        self.liars: dict[int, None] = {}  # origins that signed two publications under one number
+        self._whole: dict[int, Publication] = {}
+        self._whole_bytes = 0
         self._holders: dict[bytes, tuple[Passport, Ed25519PublicKey]] = {}
         # Digests of the signed body, and of the application's body in it. A certificate can be
         # written in more than one way, so a relay can make the first differ and not the second.
@@ -75,7 +94,7 @@ class Signatures:
         return signature + len(certificate).to_bytes(LENGTH_BYTES) + certificate + body
 
     def check(self, publication: Publication) -> None:
-        """WireError unless its origin signed it, and signed nothing else under that number."""
+        """WireError unless its origin signed it; who signed another under that number is a liar."""
         whole = _digest(publication.body)
         known = self._good.get(publication.id)
         if known is not None and known[0] == whole:
@@ -89,12 +108,31 @@ class Signatures:
             key.verify(signature, self._signed(publication.id, publication.group, body))
         except InvalidSignature:
             raise WireError(f"a publication of node {origin} that it did not sign") from None
-        content = _digest(body)
+        content = _digest(publication.group.to_bytes(8) + body)
         if known is not None and known[1] != content:
-            raise WireError(f"node {origin} signed two publications under one number")
-        if known is None and len(self._good) >= MOST_REMEMBERED.value:
-            del self._good[next(iter(self._good))]
+            self.liars[origin] = None
+            if self._told is not None:
+                self._told(self._whole.get(publication.id), publication)
+            return  # by its number it is here already: no protocol takes it twice
+        if known is None:
+            if len(self._good) >= MOST_REMEMBERED.value:
+                self._forget_oldest()
+            self._keep_whole(publication)
         self._good[publication.id] = whole, content
+
+    def _keep_whole(self, publication: Publication) -> None:
+        self._whole[publication.id] = publication
+        self._whole_bytes += len(publication.body)
+        while self._whole_bytes > BYTES_REMEMBERED.value:
+            oldest = self._whole.pop(next(iter(self._whole)))
+            self._whole_bytes -= len(oldest.body)
+
+    def _forget_oldest(self) -> None:
+        oldest = next(iter(self._good))
+        del self._good[oldest]
+        forgotten = self._whole.pop(oldest, None)
+        if forgotten is not None:
+            self._whole_bytes -= len(forgotten.body)
 
     def _holder(self, der: bytes) -> tuple[Passport, Ed25519PublicKey]:
         holder = self._holders.get(der)

@@ -15,7 +15,7 @@ from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.greeting import first_greeting
 from causalcast.runtime.links.introductions import greeting_at
 from causalcast.runtime.links.udp.carrier import MOST_UNPROVEN, UdpCarrier
-from causalcast.runtime.links.udp.sealing import ClusterKey, Exchange
+from causalcast.runtime.links.udp.sealing import ClusterKey, Exchange, SessionNumbers
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.operating.joining import WayIn
 from causalcast.trace.gather import gather
@@ -143,7 +143,7 @@ def test_hostile_datagrams_change_nothing(tmp_path: Path) -> None:
                     out.sendto(data[:spot] + flipped + data[spot + 1 :], place)
                 out.sendto(os.urandom(number % 300), place)
             counts = carrier_of(one).counts, carrier_of(two).counts
-            for kind in ("a_replay", "a_forged_datagram", "unknown_session", "no_datagram_of_ours"):
+            for kind in ("a_replay", "a_forged_datagram", OTHERS, "no_datagram_of_ours"):
                 await until(lambda kind=kind: sum(count[kind] for count in counts) >= 3)  # type: ignore[misc]
             for number in range(20):
                 await here.publish(b"after %d" % number)
@@ -153,6 +153,44 @@ def test_hostile_datagrams_change_nothing(tmp_path: Path) -> None:
 
     with proxies.running():
         asyncio.run(story())
+
+
+OTHERS = "session_of_another_node"
+
+
+def test_no_other_member_confirms_that_a_session_is_over(tmp_path: Path) -> None:
+    """An observer shows a datagram of nodes 1 and 2 to node 3, and what that says to both."""
+    proxies = LossyProxies(0.0)
+
+    async def story() -> None:
+        neighbours = Proxied(tmp_path, 2, proxies)
+        elsewhere = Neighbourhood(tmp_path / "3", 3, transport="udp")  # same cluster, same key
+        async with neighbours.running() as (one, two), elsewhere.node(3) as three:
+            async with one.group("all") as here, two.group("all") as there:
+                await here.publish(b"before")
+                assert await take(there, 1) == [b"before"]
+            seen = [data for _, data, _ in proxies.recorded if data[0] == wire.SEALED]
+            loop = asyncio.get_running_loop()
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as observer:
+                observer.setblocking(False)
+                for data in seen:
+                    observer.sendto(data, ("127.0.0.1", elsewhere.ports[3]))
+                await until(lambda: carrier_of(three).counts[OTHERS] == len(seen))
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(loop.sock_recv(observer, 2000), 0.2)
+            assert links(one) == [2] and links(two) == [1]
+
+    with proxies.running():
+        asyncio.run(story())
+
+
+def test_a_node_confirms_its_own_sessions_after_a_restart() -> None:
+    key = ClusterKey(b"key" * 11)
+    before, after = SessionNumbers(key, "10.0.0.1:7400"), SessionNumbers(key, "10.0.0.1:7400")
+    other = SessionNumbers(key, "10.0.0.2:7400")
+    for _ in range(100):
+        number = before.draw()
+        assert after.are_ours(number) and not other.are_ours(number)
 
 
 def a_call(key: bytes, cookie: bytes = wire.NO_COOKIE, session: int = 7) -> bytes:

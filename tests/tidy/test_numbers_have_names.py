@@ -69,7 +69,7 @@ FORMATS = {
     "wire.framing": "LENGTH_BYTES MANY MORE LONGEST_FRAME",
     "wire.packed_clock": "PACKED_FROM MISSING_AT_MOST",
     "runtime.host.link_listener": "LINK_BITS_PER_LIFE",
-    "runtime.links.udp.sealing": "MOST_SEALED",
+    "runtime.links.udp.sealing": "MOST_SEALED _NUMBER_BYTES",
     # Both ends count on it before they have heard of each other.
     "runtime.links.udp.session": "MOST_FLYING LARGEST_DATAGRAM USUAL_DATAGRAM SMALLEST_DATAGRAM",
     "runtime.node_config": "SHORTEST_KEY",
@@ -84,6 +84,7 @@ FACTORS = {
     "parts.broadcast.reliable_sending": "OVERHEAD",
     "parts.kept_weight": "KEPT_OVERHEAD",
     "runtime.host.inbox": "OVERHEAD",
+    "runtime.security.waiting": "OVERHEAD FEW",
     "datagrams.point_to_point": "JITTER",
     "datagrams.round_trip": "PER_BYTE",
     "datagrams.send_window": "GAIN GROWTH CONGESTED DECREASE",

@@ -58,7 +58,7 @@ class Machine:
         """What carries the links of a node."""
         if config.transport == "tcp":
             return TcpCarrier()
-        return UdpCarrier(membership(config.cluster, config.cluster_key))
+        return UdpCarrier(membership(config.cluster, config.cluster_key), str(config.advertise))
 
 
 class NodeClock:

@@ -24,7 +24,13 @@ from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
 from causalcast.runtime.links.doorway import Guest, Strangers
-from causalcast.runtime.links.udp.sealing import Cookies, Exchange, Membership, SessionKeys
+from causalcast.runtime.links.udp.sealing import (
+    Cookies,
+    Exchange,
+    Membership,
+    SessionKeys,
+    SessionNumbers,
+)
 from causalcast.runtime.links.udp.session import (
     LARGEST_DATAGRAM,
     USUAL_DATAGRAM,
@@ -83,8 +89,10 @@ SOCKET_BUFFER: Final = Limit(
 class UdpCarrier:
     """The socket of a node and its sessions."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, who: str = "") -> None:
+        """`who`: what tells this node from all others, in every life."""
         self.counts: Counter[str] = Counter()
+        self._numbers = SessionNumbers(membership, who or os.urandom(16).hex())
         self._membership = membership
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
@@ -127,7 +135,7 @@ class UdpCarrier:
         found = await self._loop.getaddrinfo(
             host, port, family=self._socket.family, type=socket.SOCK_DGRAM
         )
-        call = _Call(found[0][4], self._loop.create_future())
+        call = _Call(found[0][4], self._loop.create_future(), self._numbers.draw())
         self._calls[call.session] = call
         wait = CALL_AGAIN.value
         try:
@@ -217,6 +225,8 @@ class UdpCarrier:
             session, counter = wire.read_head(data)
             transport = self._sessions.get(session)
             if transport is None:
+                if not self._numbers.are_ours(session):
+                    raise WireError("session of another node")  # who asks learns nothing
                 statement = wire.UNKNOWN_FORM.pack(wire.UNKNOWN, session, b"")[: -wire.PROOF_BYTES]
                 self.transmit(statement + self._membership.prove(statement), place)
                 raise WireError("unknown session")
@@ -262,7 +272,7 @@ class UdpCarrier:
         while len(self._by_call) >= MOST_UNPROVEN.value:
             self.counts["too_many_calls"] += 1
             next(iter(self._by_call.values())).abort()
-        exchange, session = Exchange(), _draw()
+        exchange, session = Exchange(), self._numbers.draw()
         transcript = wire.REPLY_FORM.pack(wire.REPLY, theirs, session, exchange.public, bytes(32))
         transcript += key
         keys = exchange.agree(key, self._membership, transcript)
@@ -382,10 +392,12 @@ class UdpDoorway:
 class _Call:
     """A call of ours that waits for its reply."""
 
-    def __init__(self, place: Place, answered: "asyncio.Future[tuple[SessionKeys, int]]") -> None:
+    def __init__(
+        self, place: Place, answered: "asyncio.Future[tuple[SessionKeys, int]]", session: int
+    ) -> None:
         self.place = place
         self.answered = answered
-        self.session = _draw()
+        self.session = session
         self.exchange = Exchange()
         self.cookie = wire.NO_COOKIE
 
@@ -395,7 +407,3 @@ class _Call:
         )
         statement = whole[: -wire.PROOF_BYTES]
         return statement + membership.prove(statement)
-
-
-def _draw() -> int:
-    return int.from_bytes(os.urandom(8))

@@ -29,6 +29,7 @@ REPLAY_WINDOW: Final = Limit(
     unit="datagrams",
     about="datagrams may overtake one another by so many",
 )
+_NUMBER_BYTES: Final = 4  # of a session's number that are drawn; as many say whose it is
 MOST_SEALED: Final = 1 << 48  # datagrams under one key, far below the limits of AES-GCM
 
 
@@ -66,6 +67,30 @@ def membership(cluster: str, key: bytes) -> ClusterKey:
     must do: datagrams are sealed all the same, but whoever knows the name could work out how. Then
     TLS inside says who is who, or the cluster is on loopback."""
     return ClusterKey(key or cluster.encode())
+
+
+class SessionNumbers:
+    """Numbers of sessions that one node draws, and knows for its own after a restart, too.
+
+    A node confirms that a session is over. About numbers of others it says nothing: any member's
+    word would do, and whoever saw a number pass could collect it and end the session.
+    """
+
+    def __init__(self, membership: Membership, who: str) -> None:
+        self._key = membership.prove(b"numbers of " + who.encode())
+
+    def draw(self) -> int:
+        """A new number."""
+        drawn = os.urandom(_NUMBER_BYTES)
+        return int.from_bytes(drawn + self._mark(drawn))
+
+    def are_ours(self, number: int) -> bool:
+        """Whether this node drew it, in this life or an earlier one."""
+        data = number.to_bytes(2 * _NUMBER_BYTES)
+        return hmac.compare_digest(self._mark(data[:_NUMBER_BYTES]), data[_NUMBER_BYTES:])
+
+    def _mark(self, drawn: bytes) -> bytes:
+        return hmac.digest(self._key, drawn, "sha256")[:_NUMBER_BYTES]
 
 
 class Exchange:

@@ -270,13 +270,13 @@ MUTANTS = [
         "waits_for_itself",
         "a message does not wait for its own numbers (E4)",
         ["agreement", "at_rest"],
-        [Patch(Missing, "first_for", missing_itself), NO_PULL],
+        [Patch(Missing, "last_for", missing_itself), NO_PULL],
     ),
     Mutant(
         "waits_for_nothing",
         "a message waits for its causes",
         ["causal_order", "fifo_order"],
-        [Patch(Missing, "first_for", missing_nothing)],
+        [Patch(Missing, "last_for", missing_nothing)],
     ),
     Mutant(
         "arrived_as_maximum",

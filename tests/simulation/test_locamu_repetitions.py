@@ -3,12 +3,18 @@ message that comes."""
 
 from typing import Any
 
+import pytest
+
 from causalcast.core import NodeId, Outbox
+from causalcast.judge import judge
+from causalcast.parts.tree.neighbourhood import Pair
 from causalcast.protocols.locamu.arrived_copy import Arrived
 from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.processing import Processing
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.simulator.directed_run import DirectedRun
+from causalcast.simulator.runner import simulate
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch
@@ -136,3 +142,55 @@ def test_a_window_that_was_full_is_filled_in_order() -> None:
     got = [row["message"] for row in rows if row["kind"] == "deliver" and row["node"] == 2]
     assert got == list(range(1, WAITING + 1))
     assert not any(locamu(run, node).log.open.get(NodeId(2)) for node in (0, 1))
+
+
+CATCHES_UP = """
+protocol = "locamu"
+until_ms = 20000
+seed = 1
+[options]
+f = 1
+[overlay]
+kind = "tree"
+nodes = 5
+degree = 2
+[network]
+latency_ms = { kind = "uniform", low = 1, high = 3 }
+[[publish]]
+at_ms = 1000
+node = "random"
+count = 300
+interval_ms = 1
+[[fault]]
+at_ms = 900
+kind = "crash"
+node = 2
+[[fault]]
+at_ms = 3000
+kind = "recover"
+node = 2
+"""
+
+
+def test_who_catches_up_looks_at_each_copy_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy waits for the last of what it lacks of an issuer, not for the first: else each that
+    arrives wakes all that wait, which was some thirty times a copy here."""
+    looks, came = 0, 0
+    consider, take_in = Processing._consider, Processing.take_in
+
+    def counted(self: Processing, key: Pair, copy: Arrived, out: Outbox) -> None:
+        nonlocal looks
+        looks += 1
+        consider(self, key, copy, out)
+
+    def counted_in(self: Processing, sender: NodeId, copy: Arrived | None, out: Outbox) -> None:
+        nonlocal came
+        came += 1
+        take_in(self, sender, copy, out)
+
+    monkeypatch.setattr(Processing, "_consider", counted)
+    monkeypatch.setattr(Processing, "take_in", counted_in)
+    run = simulate(CATCHES_UP, "deliveries")
+    assert run.publications > 200
+    assert not any(judge(run).violations.values())
+    assert came < looks < 3 * came

@@ -30,6 +30,7 @@ class Clock:
         return wall_clock.now_us()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Entropy:
     """Randomness that nobody can guess."""
 
@@ -46,6 +47,7 @@ class Entropy:
         return random.Random(self.some_bytes(8)).sample(nodes, len(nodes))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Machine:
     """The machine that a process runs on."""
 

@@ -31,7 +31,7 @@ class Arrived(Stamped):
         self.needs = needs
         self.inquiry = Inquiry()
         self.number = 0  # of the source, for this node
-        self.missing: Pair | None = None  # issuer and number of what it waits for
+        self.waits_for: Pair | None = None  # a missing number: its issuer, and which
         self.announced = False  # that it is held
 
     def is_handed_on(self) -> bool:

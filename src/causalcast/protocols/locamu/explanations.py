@@ -8,43 +8,48 @@ from causalcast.protocols.locamu.arrived_copy import Arrived
 from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import Copy, is_copy_of
+from causalcast.protocols.locamu.missing import Missing
 from causalcast.protocols.locamu.node_state import NodeState
 
 
 class Explanations:
     """Describes what is held and kept."""
 
-    def __init__(self, state: NodeState, forwarding: Forwarding) -> None:
+    def __init__(self, state: NodeState, forwarding: Forwarding, missing: Missing) -> None:
         self._peers = state.peers
         self._paths = state.paths
         self._log = state.log
         self._holdback = state.holdback
         self._departures = state.departures
         self._forwarding = forwarding
+        self._missing = missing
 
     def announce_held(self, copy: Arrived, out: Outbox) -> None:
         """Say once that a copy is held, and what it waits for."""
         if copy.announced or not isinstance(copy.message, Copy):
             return
         copy.announced = True
-        cause = NO_MESSAGE if copy.missing is None else self._id_of(copy.missing)
-        out.hold(copy.message.publication.id, cause, self._words_for(copy))
+        first = self._missing.first_for(copy)
+        cause = NO_MESSAGE if first is None else self._id_of(first)
+        out.hold(copy.message.publication.id, cause, _words_for(copy, first))
 
     def causes_missing(self, message: MessageId) -> list[MessageId]:
         """The messages that copies of one wait for, as far as their ids are known."""
-        causes = [
-            self._id_of(copy.missing)
+        firsts = [
+            self._missing.first_for(copy)
             for copy in self._holdback.copies.values()
-            if is_copy_of(copy.message, message) and copy.missing is not None
+            if is_copy_of(copy.message, message)
         ]
+        causes = [self._id_of(first) for first in firsts if first is not None]
         return [cause for cause in causes if cause != NO_MESSAGE]
 
     def reasons(self, message: MessageId) -> list[str]:
         """Why a message is held or kept here."""
         found = [
-            f"a copy from node {copy.source} waits for {self._words_for(copy)}"
+            f"a copy from node {copy.source} waits for {words}"
             for copy in self._holdback.copies.values()
             if is_copy_of(copy.message, message)
+            for words in [_words_for(copy, self._missing.first_for(copy))]
         ]
         for record in self._log.records:
             if is_copy_of(record.message, message):
@@ -77,9 +82,10 @@ class Explanations:
             if peer in record.targets and peer not in record.complete_at
         ]
         for copy in self._holdback.copies.values():
-            if copy.missing is not None and copy.missing[0] == peer:
+            first = self._missing.first_for(copy)
+            if first is not None and first[0] == peer:
                 found.append(
-                    f"{name_of(copy.message)} waits here for {self._words_for(copy)}; "
+                    f"{name_of(copy.message)} waits here for {_words_for(copy, first)}; "
                     "unless somebody hands that on, it is lost here"
                 )
         found.append(f"what node {peer} published and nobody has received")
@@ -100,12 +106,6 @@ class Explanations:
             "declared_gone": int(departures.expelled_by != NOBODY),
         }
 
-    def _words_for(self, copy: Arrived) -> str:
-        if copy.missing is None:
-            return f"answers from around the gap to node {copy.source}"
-        issuer, number = copy.missing
-        return f"the message that node {issuer} numbered {number} for this node"
-
     def _id_of(self, missing: Pair) -> MessageId:
         """The id of the message with this number for this node, if a held copy shows it."""
         for key in self._holdback.carrying((missing[0], self._peers.me, missing[1])):
@@ -113,6 +113,13 @@ class Explanations:
             if isinstance(held, Copy):
                 return held.publication.id
         return NO_MESSAGE
+
+
+def _words_for(copy: Arrived, first: Pair | None) -> str:
+    if first is None:
+        return f"answers from around the gap to node {copy.source}"
+    issuer, number = first
+    return f"the message that node {issuer} numbered {number} for this node"
 
 
 def name_of(message: Message) -> str:

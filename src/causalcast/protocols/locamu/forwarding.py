@@ -190,7 +190,10 @@ class Forwarding:
         probes: list[int] = []
         # Who answers late is busy, where nothing is lost.
         late = FIRST_DOUBLINGS.value if out.world.links_lose_nothing else 0
+        under_way, behind = self._under_way.get(node, {}), self._behind.get(node, {})
         for record in list(self._log.open.get(node, ())):
+            if record in behind and len(under_way) >= self._window and record not in under_way:
+                continue  # it is sent when there is room
             tries = record.tries.get(node, 0)
             tried = record.tried_at.get(node, record.since)
             if out.now - tried < after << min(tries + late, MOST_DOUBLINGS.value):

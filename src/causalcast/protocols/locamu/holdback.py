@@ -20,10 +20,10 @@ class Holdback:
         self._by_stamp: dict[Stamp, dict[Pair, None]] = {}
 
     def put(self, key: Pair, copy: Arrived) -> None:
-        """Let a copy wait for `copy.missing`, or for something that is not a number."""
+        """Let a copy wait for `copy.waits_for`, or for something that is not a number."""
         self.copies[key] = copy
-        if copy.missing is not None:
-            self._by_missing.setdefault(copy.missing, {})[key] = None
+        if copy.waits_for is not None:
+            self._by_missing.setdefault(copy.waits_for, {})[key] = None
         for stamp in copy.stamps():
             self._by_stamp.setdefault(stamp, {})[key] = None
 
@@ -32,8 +32,8 @@ class Holdback:
         copy = self.copies.pop(key, None)
         if copy is None:
             return None
-        if copy.missing is not None:
-            _drop(self._by_missing, copy.missing, key)
+        if copy.waits_for is not None:
+            _drop(self._by_missing, copy.waits_for, key)
         for stamp in copy.stamps():
             queue = self._by_stamp.get(stamp)
             if queue is not None:

@@ -43,6 +43,13 @@ class NumberSet:
                 return number
         return 0
 
+    def last_missing(self, to: int, leaving_out: int) -> int:
+        """The greatest number of 1..`to` that is not here and not `leaving_out`; 0 if none."""
+        for number in range(to, self.count, -1):
+            if number != leaving_out and number not in self.extras:
+                return number
+        return 0
+
     def missing(self, to: int, leaving_out: int) -> list[int]:
         """All of 1..`to` that are not here, but for `leaving_out`."""
         return [
@@ -85,6 +92,11 @@ class LocalPast:
         """The first number of `issuer` up to `to` that did not arrive; 0 if none."""
         known = self.arrived.get(issuer)
         return 0 if known is None else known.first_missing(to, leaving_out)
+
+    def last_missing(self, issuer: NodeId, to: int, leaving_out: int) -> int:
+        """The last number of `issuer` up to `to` that did not arrive; 0 if none."""
+        known = self.arrived.get(issuer)
+        return 0 if known is None else known.last_missing(to, leaving_out)
 
     # Records
 

@@ -35,15 +35,26 @@ class Missing:
         self.probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
 
     def first_for(self, copy: Arrived) -> Pair | None:
-        """The first number given for this node that the copy depends on and that is missing.
+        """The first number given for this node that the copy depends on and that is missing."""
+        return self._one_for(copy, False)
 
-        Among its dependencies are the numbers the message itself was given on its way.
+    def last_for(self, copy: Arrived) -> Pair | None:
+        """The last such number of the same issuer: to wait for.
+
+        Numbers arrive almost in order. If everything that waits for an issuer waited for its first
+        missing number, all of it would be looked at again whenever one arrives.
         """
+        return self._one_for(copy, True)
+
+    def _one_for(self, copy: Arrived, last: bool) -> Pair | None:
+        """Among a copy's dependencies are the numbers the message itself was given on its way."""
         # Alg. 1, l. 33, which lets a message wait for itself.
         for issuer, to in self._needs_here(copy):
             own = copy.numbers[issuer].get(self._me, 0) if issuer in copy.numbers else 0
             if issuer in self._departures.given_up:
                 number = self._first_held(issuer, to, own)
+            elif last:
+                number = self._past.last_missing(issuer, to, own)
             else:
                 number = self._past.first_missing(issuer, to, own)
             if number > 0:

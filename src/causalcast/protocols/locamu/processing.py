@@ -49,7 +49,7 @@ class Processing:
         self.records = DurableRecords(state)
         self.arrivals = Arrivals(state)
         self.missing = Missing(state)
-        self.explanations = Explanations(state, forwarding)
+        self.explanations = Explanations(state, forwarding, self.missing)
         self.consultation = consultation
         self.forwarding = forwarding
         self.acknowledgements = acknowledgements
@@ -125,8 +125,8 @@ class Processing:
             self.consultation.drop(copy.inquiry)
             self._merge(copy, out)
             return
-        copy.missing = self.missing.first_for(copy)
-        if copy.missing is None and self._consult(copy, out):
+        copy.waits_for = self.missing.last_for(copy)
+        if copy.waits_for is None and self._consult(copy, out):
             self._process(copy, out)
             return
         self.holdback.put(key, copy)
@@ -145,8 +145,8 @@ class Processing:
             copy.source, copy.needs, copy.numbers, copy.inquiry, self.peers.suspected, out
         )
         if settled:
-            copy.missing = self.missing.first_for(copy)
-        return settled and copy.missing is None
+            copy.waits_for = self.missing.last_for(copy)
+        return settled and copy.waits_for is None
 
     def _process(self, copy: Arrived, out: Outbox) -> None:
         # Alg. 1, l. 37 and 41-44.

@@ -220,7 +220,8 @@ class Locamu(Multicast):
             self._repeat(out)
             # Who waits for a number is looked at when that arrives; the others wait for answers.
             copies = self.holdback.copies
-            self.processing.look_again([key for key in copies if copies[key].missing is None], out)
+            keys = [key for key in copies if copies[key].waits_for is None]
+            self.processing.look_again(keys, out)
 
     def _repeat(self, out: Outbox) -> None:
         someone_is_gone = bool(self.departures.gone)

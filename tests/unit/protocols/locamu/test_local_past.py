@@ -19,6 +19,7 @@ def test_it_behaves_like_a_set(seed: int) -> None:
         missing = [n for n in range(1, to + 1) if n not in model and n != own]
         assert numbers.missing(to, own) == missing
         assert numbers.first_missing(to, own) == (missing[0] if missing else 0)
+        assert numbers.last_missing(to, own) == (missing[-1] if missing else 0)
         assert all(numbers.has(n) == (n in model) for n in range(1, 46))
 
 

@@ -63,8 +63,11 @@ FURTHER_MODULES = (
 INTERPRETED = (
     "simulator/scenarios/scenario.py",
     "simulator/runner.py",
+    "simulator/scenario_run.py",
     "simulator/directed_run.py",
     "simulator/run_result.py",
+    "simulator/plain_result.py",
+    "simulator/preparing.py",
     "simulator/scenarios/saved_graph.py",
     "simulator/scenarios/graph_table.py",
     "simulator/scenarios/network_table.py",
@@ -102,17 +105,21 @@ def modules_to_compile() -> list[str]:
 
 
 class BuildWithSamples(build_py):
-    """Takes the scenarios and the examples into the package, so that they are found by name."""
+    """Takes scenarios, examples and past failures into the package: they are found by name."""
 
     def run(self) -> None:
         """Copy them beside the modules."""
         super().run()
         if self.editable_mode:
             return  # it runs from the checkout, where they are anyway
-        for kind, ending in (("scenarios", ".toml"), ("examples", ".py")):
-            folder = Path(self.build_lib, "causalcast", "samples", kind)
+        for place, ending in (
+            ("scenarios", ".toml"),
+            ("examples", ".py"),
+            ("tests/simulation/past_failures", ".toml"),
+        ):
+            folder = Path(self.build_lib, "causalcast", "samples", Path(place).name)
             folder.mkdir(parents=True, exist_ok=True)
-            for path in sorted(Path(kind).glob(f"*{ending}")):
+            for path in sorted(Path(place).glob(f"*{ending}")):
                 shutil.copyfile(path, folder / path.name)
 
 

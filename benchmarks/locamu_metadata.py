@@ -17,7 +17,7 @@ from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
 from causalcast.protocols.locamu.messages import Copy
 from causalcast.protocols.locamu.spec import SPEC
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
 from causalcast.wire.codec import Codec

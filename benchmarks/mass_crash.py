@@ -14,7 +14,7 @@ import time
 
 import pyarrow.compute as pc
 
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.safe_parts import Parts
 from causalcast.version import VERSION, build_kind

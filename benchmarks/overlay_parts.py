@@ -18,7 +18,7 @@ import sys
 from causalcast.core.ids import NodeId
 from causalcast.core.topology import Topology
 from causalcast.overlays.hyparview import HyParView
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
 

@@ -61,7 +61,7 @@ def scenario(
 
 def build_overlay(nodes: int, active_view: int, path: Path) -> dict[str, float]:
     """Let nodes join one after the other, let it settle, save the links."""
-    from causalcast.simulator.runner import ScenarioRun
+    from causalcast.simulator.scenario_run import ScenarioRun
     from causalcast.simulator.scenarios.saved_graph import save_graph
     from causalcast.simulator.scenarios.scenario import Scenario
 
@@ -83,7 +83,7 @@ def run_point(name: str, overlay: Path, broadcasts: int) -> dict[str, float]:
     import pyarrow.compute as pc
 
     from causalcast.core import outbox
-    from causalcast.simulator.runner import ScenarioRun
+    from causalcast.simulator.scenario_run import ScenarioRun
     from causalcast.simulator.scenarios.scenario import Scenario
     from causalcast.simulator.worlds.shared_state import DUPLICATE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from causalcast.core import outbox
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 
 SCENARIO = Path(__file__).parent.parent / "scenarios" / "flood_10k.toml"

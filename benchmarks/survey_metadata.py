@@ -10,7 +10,7 @@ import sys
 
 from causalcast.core import GroupId, NodeId
 from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
 

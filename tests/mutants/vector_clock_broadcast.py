@@ -16,7 +16,7 @@ from causalcast.simulator.worlds.sim_node import SimNode
 from causalcast.simulator.worlds.simulated_world import DELIVER, SimulatedWorld
 from causalcast.simulator.worlds.steps import Steps
 from causalcast.swarm.mutant import Mutant, Patch
-from causalcast.trace.recorder import NONE
+from causalcast.trace.kinds import NONE
 
 _missing = CausalDelivery._missing
 _arrive = CausalDelivery.arrive

@@ -3,7 +3,7 @@
 import pytest
 
 from causalcast.judge import judge
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, try_seed
 

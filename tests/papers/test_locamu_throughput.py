@@ -6,7 +6,7 @@ frame (checklist of oracles: link share / (8 · (payload + metadata))).
 
 import pytest
 
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 
 PAYLOAD = 512

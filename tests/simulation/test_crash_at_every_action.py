@@ -10,7 +10,7 @@ import pytest
 from causalcast.core.effects import Duplicate
 from causalcast.core.message import Publication
 from causalcast.judge import judge
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.sim_node import Entry, SimNode
 from causalcast.simulator.worlds.steps import Steps

@@ -6,18 +6,23 @@ Rows that are not there make things unknown, never violated.
 `agreement_per_part` is judged like `agreement`: which links were safe does not stand in the trace.
 """
 
+from typing import TYPE_CHECKING
+
 from causalcast.judge.happens_before import HappensBefore
 from causalcast.judge.judgement import Judgement, Violation
 from causalcast.judge.run_facts import Membership, Publication, Row, RunFacts
-from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES, REPLY_ORDER
+from causalcast.trace.kinds import GUARANTEES, REPLY_ORDER
+from causalcast.trace.plain_run import PlainRun, plain_run
+
+if TYPE_CHECKING:
+    from causalcast.trace.run_folder import Run
 
 SURELY_THERE = ("repeated", "shared_twice", "wrong_group", "before_publish", "cycle", "inversion")
 
 
-def judge(run: Run) -> Judgement:
+def judge(run: "Run | PlainRun") -> Judgement:
     """Everything that is wrong with `run`."""
-    facts = RunFacts(run)
+    facts = RunFacts(plain_run(run))
     order = HappensBefore(facts)
     due = Due(facts, order)
     orders = {"causal_order": order}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from causalcast.trace.schema import GUARANTEES
+from causalcast.trace.kinds import GUARANTEES
 
 
 @dataclass(frozen=True)

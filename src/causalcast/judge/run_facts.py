@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from causalcast.errors import TraceError
-from causalcast.trace.run_folder import Run
+from causalcast.trace.plain_run import PlainRun
 
 ORIGIN_SHIFT = 32
 
@@ -60,9 +60,9 @@ class Membership:
 class RunFacts:
     """Logs, publications and memberships of one run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PlainRun) -> None:
         self.header = run.header
-        self.logs: dict[int, list[Row]] = {node: [] for node in run.nodes["node"].to_pylist()}
+        self.logs: dict[int, list[Row]] = {node: [] for node in run.nodes}
         self.at_us: dict[int, int] = {}
         self.keys: dict[int, str] = {}
         self.causes: dict[int, tuple[int, ...]] = {}
@@ -72,18 +72,8 @@ class RunFacts:
         self.memberships: dict[int, list[Membership]] = {node: [] for node in self.logs}
         self._read_memberships(run)
 
-    def _read_logs(self, run: Run) -> None:
-        names = (
-            "node", "pos", "kind", "message", "group", "at_us", "attempt", "tied", "key", "causes"
-        )  # fmt: skip
-        nothing = [None] * run.events.num_rows
-        columns = [
-            run.events[name].to_pylist() if name in run.events.column_names else nothing
-            for name in names
-        ]
-        for node, pos, kind, message, group, at_us, attempt, tied, key, causes in zip(
-            *columns, strict=True
-        ):
+    def _read_logs(self, run: PlainRun) -> None:
+        for node, pos, kind, message, group, at_us, attempt, tied, key, causes in run.events:
             if node not in self.logs:
                 raise TraceError(f"node {node} has a log but does not stand in nodes.parquet")
             log = self.logs[node]
@@ -91,7 +81,7 @@ class RunFacts:
                 raise TraceError(f"the log of node {node} has a gap or repeats a position")
             if kind in ("publish", "deliver") and (message is None or group is None):
                 raise TraceError(f"node {node}, pos {pos}: a {kind} without message or group")
-            if kind == "publish":
+            if kind == "publish" and message is not None:
                 self.at_us[message] = at_us
                 self.causes[message] = tuple(causes or ())
                 if key is not None:
@@ -121,14 +111,8 @@ class RunFacts:
             bits = self.of_key.get(publication.key, 0)
             self.of_key[publication.key] = bits | publication.bit
 
-    def _read_memberships(self, run: Run) -> None:
-        columns = [
-            run.members[name].to_pylist() for name in ("group", "node", "from_pos", "to_pos")
-        ]
-        has_shares = "share" in run.members.column_names
-        nothing = [None] * run.members.num_rows
-        columns.append(run.members["share"].to_pylist() if has_shares else nothing)
-        for group, node, start, end, share in zip(*columns, strict=True):
+    def _read_memberships(self, run: PlainRun) -> None:
+        for group, node, start, end, share in run.members:
             if node not in self.logs:
                 raise TraceError(f"member {node} does not stand in nodes.parquet")
             log = self.logs[node]

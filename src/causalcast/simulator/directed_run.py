@@ -1,15 +1,18 @@
 """Runs a scenario that lists its steps: each happens in its turn, then everything comes to rest."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from causalcast.core.duration import MILLISECOND
-from causalcast.simulator.run_result import build_nodes, level_for, run_of
+from causalcast.simulator.preparing import build_nodes, level_for
 from causalcast.simulator.scenarios.director import Director
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.directed_world import DirectedWorld
 from causalcast.trace.recorder import Recorder
-from causalcast.trace.run_folder import Run
-from causalcast.wire.codec import codec_of
+from causalcast.wire.any_codec import codec_of
+
+if TYPE_CHECKING:
+    from causalcast.trace.run_folder import Run
 
 
 class DirectedRun:
@@ -42,6 +45,12 @@ class DirectedRun:
         """End all faults and let everything come to rest."""
         self._came_to_rest = self.director.complete(self.scenario.recover_all)
 
-    def result(self) -> Run:
+    def is_complete(self) -> bool:
+        """Whether it came to rest."""
+        return self._came_to_rest
+
+    def result(self) -> "Run":
         """The run as a trace in memory; incomplete if it never came to rest."""
-        return run_of(self.simulation, self.scenario, self._came_to_rest)
+        from causalcast.simulator.run_result import run_of
+
+        return run_of(self.simulation, self.scenario, self.is_complete())

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.director import Step
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.adversary import Adversary, with_steps

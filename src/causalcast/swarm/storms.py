@@ -8,7 +8,7 @@ from typing import Final, get_args, get_origin
 
 from causalcast.core.message import Envelope, Message, Publication
 from causalcast.limits import Limit
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 
 SECOND: Final = 1_000_000  # microseconds
 FRAMES_AT_REST: Final = Limit(

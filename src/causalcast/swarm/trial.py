@@ -14,13 +14,13 @@ from causalcast.errors import CausalcastError, TraceError
 from causalcast.judge import Judgement, Violation, judge
 from causalcast.limits import set_to
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.runner import ScenarioRun, prepare
+from causalcast.simulator.scenario_run import ScenarioRun, prepare
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import DIED_FOR_GOOD
 from causalcast.swarm.safe_parts import PROMISE, Parts, within_parts
 from causalcast.swarm.storms import storms_in
+from causalcast.trace.kinds import GUARANTEES, WEAKER_FORMS
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 
 NO_EXCEPTION = "no_exception"  # an automaton raised one
 INVARIANT = "invariant"  # one of SPEC.invariants did not hold after a step

@@ -12,10 +12,10 @@ from typing import Any
 
 from causalcast.errors import ConfigError
 from causalcast.judge import judge
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.trace.kinds import GUARANTEES
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES
 
 
 @dataclass(frozen=True)

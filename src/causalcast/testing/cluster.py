@@ -11,11 +11,11 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
+from causalcast.trace.kinds import WEAKER_FORMS
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import WEAKER_FORMS
 
 MS = 1000  # microseconds
 

@@ -8,8 +8,9 @@ from causalcast.judge.happens_before import HappensBefore
 from causalcast.judge.judge import Due
 from causalcast.judge.run_facts import RunFacts
 from causalcast.pipeline.check.checks.finding import Finding
+from causalcast.trace.kinds import REPLY_ORDER
+from causalcast.trace.plain_run import plain_run
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import REPLY_ORDER
 
 ORDERS = ("fifo_order", "causal_order", REPLY_ORDER)
 
@@ -74,7 +75,7 @@ def _first_rows(found: Sequence[Violation | Finding]) -> dict[int, int | None]:
 
 def _untrue_causes(run: Run, findings: list[Finding]) -> list[str]:
     """Counter-examples that are none, told from the definitions."""
-    facts = RunFacts(run)
+    facts = RunFacts(plain_run(run))
     potential, declared = HappensBefore(facts), HappensBefore(facts, declared=True)
     due = Due(facts, potential)
     said = []

@@ -17,8 +17,8 @@ from causalcast.core.message import Message, Publication
 from causalcast.errors import WireError
 from causalcast.registry import find_protocol
 from causalcast.swarm.campaign import Plan, try_seed
+from causalcast.trace.kinds import GUARANTEES, WEAKER_FORMS
 from causalcast.trace.run_folder import Run
-from causalcast.trace.schema import GUARANTEES, WEAKER_FORMS
 from causalcast.wire.codec import Codec
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalcast.errors import TraceError
+from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.run_header import REDELIVERY
-from causalcast.trace.schema import KIND_CODE
 
 ONLY_GROUP = "all"
 HEADER = "header"

@@ -31,8 +31,9 @@ from causalcast.trace.foreign_line import (
     Record,
     line_of,
 )
+from causalcast.trace.kinds import NONE
 from causalcast.trace.log_files import LogFiles, files_at
-from causalcast.trace.recorder import NONE, Recorder
+from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import (

@@ -1,6 +1,7 @@
-"""The kinds of events in a trace, and which of them each level writes.
+"""The words of a trace: kinds of events, which of them each level writes, guarantees, versions.
 
-Apart from `schema`, so that a running node need not load pyarrow to write its log.
+Apart from `schema`, so that a running node need not load pyarrow to write its log, nor a simulation
+in memory or the judge of its rows.
 """
 
 from typing import Final
@@ -33,4 +34,25 @@ LEVELS: Final = {
         | {"send", "receive", "duplicate", "hold", "release"}
     ),
     "full": frozenset(KINDS),
+}
+
+NONE: Final = -1  # "no value" in a column of integers: ids are never negative
+
+SCHEMA_VERSION: Final = 1
+FOREIGN_VERSION: Final = 2
+
+GUARANTEES: Final = (
+    "no_creation",
+    "no_duplication",
+    "validity",
+    "agreement",
+    "fifo_order",
+    "causal_order",
+)
+# Judged beside the six where publications declare their causes: like causal order, of those alone.
+REPLY_ORDER: Final = "reply_order"
+# Weaker forms of a guarantee that a protocol may promise instead, and the check that judges them.
+WEAKER_FORMS: Final = {
+    "agreement_after_recovery": "agreement",
+    "agreement_per_part": "agreement",
 }

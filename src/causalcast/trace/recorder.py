@@ -3,19 +3,15 @@
 A row is appended as a tuple and nothing else is done, for a simulation may write millions; columns
 are made in chunks, and positions when the run is over: `pos` is how many rows of the same node
 came before. `NONE` stands for "no value" in the integer columns and becomes null in the file.
+Who takes the rows as they are needs no pyarrow.
 """
 
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS, NONE
 
-from causalcast.trace.schema import EVENTS, KIND_CODE, KINDS, LEVELS
-
-NONE = -1  # node, group and message ids are never negative
 _CHUNK_ROWS = 1 << 20
-_NULLABLE = ("message", "group", "peer", "payload_bytes", "metadata_bytes", "value")
-_WRITTEN = [name for name in EVENTS.names if name != "pos"]
+RecordedRow = tuple[int, int, int, int, int, int, int, int, int, str | None]
 
 
 class Recorder:
@@ -25,8 +21,8 @@ class Recorder:
         wanted = LEVELS[level]
         self.level = level
         self.wants = [kind in wanted for kind in KINDS]
-        self._rows: list[tuple[int, int, int, int, int, int, int, int, int, str | None]] = []
-        self._chunks: list[pa.RecordBatch] = []
+        self._rows: list[RecordedRow] = []
+        self._chunks: list[Any] = []
 
     def add(
         self,
@@ -60,45 +56,29 @@ class Recorder:
             if len(self._rows) == _CHUNK_ROWS:
                 self._close_chunk()
 
-    def take(self) -> list[tuple[int, int, int, int, int, int, int, int, int, str | None]]:
+    def rows(self) -> list[RecordedRow]:
+        """The rows of a run that is small enough to have none of them in columns yet."""
+        assert not self._chunks, "too many rows to look at them one by one"
+        return self._rows
+
+    def take(self) -> list[RecordedRow]:
         """The rows added since the last time, which are kept here no longer."""
         rows, self._rows = self._rows, []
         return rows
 
-    def table(self) -> pa.Table:
-        """All rows in the order `node, pos`."""
+    def table(self) -> Any:
+        """All rows in the order `node, pos`, as a table of pyarrow."""
+        from causalcast.trace.event_table import table_of_chunks
+
         self._close_chunk()
-        if not self._chunks:
-            return EVENTS.empty_table()
-        table = pa.Table.from_batches(self._chunks).unify_dictionaries().combine_chunks()
-        order = pc.sort_indices(table, sort_keys=[("node", "ascending")])  # stable
-        table = table.take(order)
-        runs = pc.run_end_encode(table.column("node").combine_chunks()).run_ends.to_pylist()
-        lengths = [end - start for start, end in zip([0, *runs], runs, strict=False)]
-        positions = pa.concat_arrays([pa.array(range(n), pa.int64()) for n in lengths])
-        return table.add_column(1, EVENTS.field("pos"), positions).cast(EVENTS)
+        return table_of_chunks(self._chunks)
 
     def _close_chunk(self) -> None:
         if self._rows:
-            self._chunks.append(_columns(self._rows))
+            from causalcast.trace.event_table import columns_of
+
+            self._chunks.append(columns_of(self._rows))
             self._rows = []
-
-
-def _columns(rows: list[Any]) -> pa.RecordBatch:
-    columns = []
-    for name, values in zip(_WRITTEN, zip(*rows, strict=True), strict=True):
-        field = EVENTS.field(name)
-        if field.name == "kind":
-            codes = pa.array(values, pa.int32())
-            column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
-        elif field.name == "note":
-            column = pa.array(values, pa.string()).dictionary_encode()
-        else:
-            column = pa.array(values, field.type)
-            if field.name in _NULLABLE:
-                column = pc.if_else(pc.equal(column, NONE), None, column)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=EVENTS.remove(1))
 
 
 def code_of(kind: str) -> int:

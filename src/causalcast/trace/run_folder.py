@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from causalcast.errors import TraceError
+from causalcast.trace.plain_run import members_of
 from causalcast.trace.run_header import RunHeader
 from causalcast.trace.schema import (
     EVENTS,
@@ -179,16 +180,8 @@ def memberships(founders: list[tuple[int, int]], events: pa.Table) -> pa.Table:
             pc.is_valid(events.column("group")),
         )
     ).select(["node", "pos", "kind", "group"])
-    since = dict.fromkeys(founders, 0)
-    ended: list[tuple[int, int, int, int | None]] = []
-    for change in changes.to_pylist():
-        key = (change["group"], change["node"])
-        if change["kind"] == "join":
-            since[key] = change["pos"]
-        elif key in since:
-            ended.append((*key, since.pop(key), change["pos"]))
-    rows = ended + [(*key, from_pos, None) for key, from_pos in since.items()]
-    return table_of(MEMBERS, sorted(rows, key=lambda row: row[:3]))
+    rows = zip(*(changes[name].to_pylist() for name in changes.column_names), strict=True)
+    return table_of(MEMBERS, [member[:4] for member in members_of(founders, rows)])
 
 
 def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import TraceError
-from causalcast.trace.schema import (
+from causalcast.trace.kinds import (
     FOREIGN_VERSION,
     GUARANTEES,
     REPLY_ORDER,

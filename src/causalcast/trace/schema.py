@@ -11,7 +11,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
+from causalcast.trace.kinds import (
+    FOREIGN_VERSION,
+    GUARANTEES,
+    KIND_CODE,
+    KINDS,
+    LEVELS,
+    REPLY_ORDER,
+    SCHEMA_VERSION,
+    WEAKER_FORMS,
+)
 
 __all__ = [
     "EVENTS",
@@ -30,9 +39,6 @@ __all__ = [
     "WEAKER_FORMS",
     "extended",
 ]
-
-SCHEMA_VERSION: Final = 1
-FOREIGN_VERSION: Final = 2
 
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -83,22 +89,6 @@ FOREIGN_EVENTS: Final = (
 FOREIGN_MEMBERS: Final = (
     pa.field("share", pa.string()),  # each message goes to one of those who share this name
 )
-
-GUARANTEES: Final = (
-    "no_creation",
-    "no_duplication",
-    "validity",
-    "agreement",
-    "fifo_order",
-    "causal_order",
-)
-# Judged beside the six where publications declare their causes: like causal order, of those alone.
-REPLY_ORDER: Final = "reply_order"
-# Weaker forms of a guarantee that a protocol may promise instead, and the check that judges them.
-WEAKER_FORMS: Final = {
-    "agreement_after_recovery": "agreement",
-    "agreement_per_part": "agreement",
-}
 
 
 def extended(schema: pa.Schema, optional: tuple[pa.Field, ...], names: list[str]) -> pa.Schema:

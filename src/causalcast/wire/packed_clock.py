@@ -12,8 +12,6 @@ import sys
 from array import array
 from typing import Final, cast
 
-import msgspec
-
 from causalcast.core.ids import NODE_LIMIT, NodeId
 
 PACKED_FROM: Final = 16  # entries; below a map is as short, and written faster
@@ -35,9 +33,18 @@ def packed_clock(clock: dict[NodeId, int]) -> dict[NodeId, int] | bytes:
     width, slots = _slots(clock)
     missing = [i for i in range(lowest, lowest + span) if i not in clock] if gaps else []
     data = _HEAD.pack(width, lowest, gaps) + struct.pack(f"<{gaps}I", *missing) + slots
-    if width == 0 or (width > 2 and len(data) > len(msgspec.msgpack.encode(clock))):
+    if width == 0 or (width > 2 and len(data) > _bytes_as_a_map(clock)):
         return clock  # a negative count, or few large ones among small ones
     return data
+
+
+def _bytes_as_a_map(clock: dict[NodeId, int]) -> int:
+    """How long a clock with so many entries, none of them negative, is in msgpack."""
+    numbers = [*clock, *clock.values()]
+    beyond = sum(
+        (n >= 1 << 7) + (n >= 1 << 8) + 2 * (n >= 1 << 16) + 4 * (n >= 1 << 32) for n in numbers
+    )
+    return (3 if len(clock) < 1 << 16 else 5) + len(numbers) + beyond
 
 
 def _slots(clock: dict[NodeId, int]) -> tuple[int, bytes]:

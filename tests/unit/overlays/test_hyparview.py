@@ -21,7 +21,7 @@ from causalcast.overlays.hyparview import (
     Welcome,
     Yes,
 )
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.swarm.generate import toml_text

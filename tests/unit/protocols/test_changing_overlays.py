@@ -8,7 +8,7 @@ from causalcast.core import NodeId
 from causalcast.parts.safe_links.links import SafeLinks, safe_links_of
 from causalcast.protocols.prc_broadcast import FloodTokens
 from causalcast.registry import find_protocol
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.simulator.worlds.shared_state import DUPLICATE
 from causalcast.swarm.generate import random_scenario, toml_text

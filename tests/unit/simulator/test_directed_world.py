@@ -7,7 +7,8 @@ import pytest
 from causalcast.errors import ConfigError
 from causalcast.judge import judge
 from causalcast.simulator.directed_run import DirectedRun
-from causalcast.simulator.runner import prepare, simulate
+from causalcast.simulator.runner import simulate
+from causalcast.simulator.scenario_run import prepare
 from causalcast.simulator.scenarios.director import SHAPES, parse, text_of
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text

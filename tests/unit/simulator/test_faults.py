@@ -5,7 +5,7 @@ import random
 import pytest
 
 from causalcast.core.ids import NodeId
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.faults import KINDS, random_crashes
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.testing import Cluster

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 
 PAYLOAD = 1000

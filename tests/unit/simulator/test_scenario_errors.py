@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from causalcast.errors import ConfigError
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 
 GOOD = {

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from causalcast.judge import judge
-from causalcast.simulator.runner import ScenarioRun, simulate
+from causalcast.simulator.runner import simulate
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 
 HEAD = 'protocol = "vector_clock_broadcast"\nuntil_ms = 2000\n'

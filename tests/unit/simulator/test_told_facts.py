@@ -5,7 +5,8 @@ import pytest
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
-from causalcast.simulator.runner import prepare, simulate
+from causalcast.simulator.runner import simulate
+from causalcast.simulator.scenario_run import prepare
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.explore import Explorer, Limits
 from causalcast.swarm.trial import try_scenario

@@ -9,7 +9,7 @@ from causalcast.limits import set_to
 from causalcast.parts.broadcast.reliable_sending import ACKNOWLEDGE, ReliableSending
 from causalcast.protocols.causal_separators.hosted_zone import InZone
 from causalcast.protocols.vector_clock_broadcast import SPEC
-from causalcast.simulator.runner import ScenarioRun, prepare
+from causalcast.simulator.scenario_run import ScenarioRun, prepare
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.storms import carries, storms_in
 from causalcast.swarm.trial import STORMS, try_scenario

@@ -47,7 +47,7 @@ spec = Conformance("naive_flood")
 spec.spec.summary = ""
 print(refused(spec.check_spec))
 
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.trial import try_run
 

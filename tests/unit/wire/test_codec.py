@@ -15,7 +15,7 @@ from causalcast.parts.broadcast.reliable_sending import Accepted, Have
 from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.vector_clock_broadcast import SPEC
 from causalcast.registry import find_detector, find_overlay, find_protocol, protocol_names
-from causalcast.simulator.runner import ScenarioRun
+from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.testing.conformance import example_of
 from causalcast.wire.codec import Codec

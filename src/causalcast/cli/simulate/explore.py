@@ -20,7 +20,7 @@ from causalcast.swarm.explore import Exploration, Explorer, Limits
 from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.trial import try_scenario
 from causalcast.trace.diagram import draw_run
-from causalcast.trace.schema import GUARANTEES
+from causalcast.trace.kinds import GUARANTEES
 
 EVERY_S = 30.0  # how often a line of progress is written
 

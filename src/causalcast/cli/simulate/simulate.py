@@ -9,7 +9,7 @@ from causalcast.cli.shared.output import print_facts, progress_bar
 from causalcast.cli.shared.samples import SCENARIO_HELP, scenario_path
 from causalcast.errors import ConfigError
 from causalcast.simulator.runner import simulate
-from causalcast.trace.schema import LEVELS
+from causalcast.trace.kinds import LEVELS
 
 
 def add_to(subparsers: Any) -> None:

@@ -14,7 +14,7 @@ from causalcast.cli.shared.output import progress_bar
 from causalcast.cli.shared.places import place
 from causalcast.cli.shared.spark_options import add_spark_options, starting_spark
 from causalcast.cli.simulate.simulate import parse_settings
-from causalcast.trace.schema import LEVELS
+from causalcast.trace.kinds import LEVELS
 
 if TYPE_CHECKING:
     from causalcast.sweep.point import Outcome

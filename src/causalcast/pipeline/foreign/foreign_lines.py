@@ -13,8 +13,8 @@ from causalcast.trace.foreign_line import (
     WRONG_CAUSES,
     misplaced,
 )
+from causalcast.trace.kinds import KINDS
 from causalcast.trace.run_header import REDELIVERY
-from causalcast.trace.schema import KINDS
 
 LINE = (
     "node string, kind string, message string, group string, pos double, time double,"

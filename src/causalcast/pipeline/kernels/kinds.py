@@ -1,6 +1,6 @@
 """The kinds of events that checks look at, as numbers."""
 
-from causalcast.trace.schema import KIND_CODE
+from causalcast.trace.kinds import KIND_CODE
 
 PUBLISH = KIND_CODE["publish"]
 DELIVER = KIND_CODE["deliver"]

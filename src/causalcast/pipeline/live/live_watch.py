@@ -21,8 +21,8 @@ from causalcast.pipeline.live.live_check import LiveCheck
 from causalcast.pipeline.live.live_foreign import FACTS, LiveForeignCheck
 from causalcast.pipeline.live.live_state import LiveState
 from causalcast.pipeline.spark.tables import EVENT_COLUMNS
+from causalcast.trace.kinds import FOREIGN_VERSION
 from causalcast.trace.run_folder import read_header
-from causalcast.trace.schema import FOREIGN_VERSION
 
 COLUMNS = ("node", "pos", "kind", "message", "group")
 ALL_COLUMNS = f"{EVENT_COLUMNS}, key string, causes array<long>, attempt int, tied boolean"

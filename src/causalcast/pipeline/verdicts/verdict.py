@@ -20,9 +20,9 @@ from causalcast.pipeline.logs.places import Place, RunAtHand
 from causalcast.pipeline.verdicts.diagnosis import Diagnosis, diagnose
 from causalcast.pipeline.verdicts.log_fault import LogFault, find_fault
 from causalcast.pipeline.verdicts.names import Names, names_of
+from causalcast.trace.kinds import GUARANTEES, REPLY_ORDER, WEAKER_FORMS
 from causalcast.trace.run_folder import read_header, read_small_tables
 from causalcast.trace.run_header import RunHeader
-from causalcast.trace.schema import GUARANTEES, REPLY_ORDER, WEAKER_FORMS
 
 __all__ = ["Names", "PropertyResult", "Verdict", "parse_promise", "to_json", "verdict_of"]
 

@@ -6,7 +6,7 @@ from causalcast.core.ids import NodeId
 from causalcast.runtime.host.turns import Turns
 from causalcast.runtime.machine import NodeClock
 from causalcast.trace.node_log import NodeLog
-from causalcast.wire.codec import Description
+from causalcast.wire.forms import Description
 
 
 @final

@@ -12,7 +12,8 @@ from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import Addresses
 from causalcast.runtime.links.links import Links
 from causalcast.runtime.node_trace import DROP, SEND
-from causalcast.wire.codec import Codec, Description
+from causalcast.wire.codec import Codec
+from causalcast.wire.forms import Description
 from causalcast.wire.framing import frame
 
 

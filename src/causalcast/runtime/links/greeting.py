@@ -15,7 +15,7 @@ from causalcast.errors import WireError
 from causalcast.limits import Limit
 from causalcast.printable import printable
 from causalcast.runtime.lives import Known, Life
-from causalcast.wire.codec import WIRE_VERSION
+from causalcast.wire.forms import WIRE_VERSION
 
 MAGIC: Final = b"CAUSALC1"
 LIMIT: Final = Limit(

@@ -4,9 +4,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from causalcast.core import graphs
 from causalcast.core.topology import Topology
 from causalcast.errors import ConfigError
@@ -52,13 +49,9 @@ def _edge(table: Table, edge: Any) -> graphs.Edge:
 
 
 def _saved_graph(table: Table, where: str) -> Topology:
-    path = Path(where).parent / table.text("from")
-    try:
-        saved = pq.read_table(path, columns=["a", "b"])
-    except (OSError, pa.ArrowException, KeyError) as error:
-        first = str(error).splitlines()[0]
-        raise ConfigError(f"{where}: overlay.from = {str(path)!r}: {first}") from None
-    edges = list(zip(saved["a"].to_pylist(), saved["b"].to_pylist(), strict=True))
+    from causalcast.simulator.scenarios.saved_graph import read_edges  # where pyarrow is
+
+    edges = read_edges(Path(where).parent / table.text("from"), where)
     nodes = table.integer("nodes", 1 + max((max(edge) for edge in edges), default=0))
     try:
         return graphs.from_edges(nodes, edges)

@@ -28,7 +28,7 @@ from causalcast.simulator.worlds.simulated_world import SimulatedWorld
 from causalcast.simulator.worlds.traffic import RECEIVE, SEND
 from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder
-from causalcast.wire.codec import Codec
+from causalcast.wire.forms import Forms
 from causalcast.wire.runs import in_runs
 
 TimerKey = tuple[int, str, int]  # layer, name, subject
@@ -59,7 +59,7 @@ class DirectedWorld(SimulatedWorld):
         plan: WorldPlan,
         seed: str,
         recorder: Recorder,
-        codec: Codec,
+        codec: Forms,
         turn_us: int,
     ) -> None:
         super().__init__(blueprint, plan, seed, recorder, codec, 0)

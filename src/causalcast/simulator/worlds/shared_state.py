@@ -10,7 +10,7 @@ from causalcast.simulator.worlds.sent_frames import SentFrames
 from causalcast.simulator.worlds.sim_node import SimNode
 from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder, code_of
-from causalcast.wire.codec import Codec, Description
+from causalcast.wire.forms import Description, Forms
 
 DUPLICATE: Final = code_of("duplicate")
 DROP: Final = code_of("drop")
@@ -23,7 +23,7 @@ class SharedState:
     The time is `out.now`: automata read it there, and there must be one time only.
     """
 
-    def __init__(self, recorder: Recorder, codec: Codec, plan: WorldPlan) -> None:
+    def __init__(self, recorder: Recorder, codec: Forms, plan: WorldPlan) -> None:
         self.nodes: list[SimNode] = []
         self.out = Outbox()
         self.out.tells_duplicates = recorder.wants[DUPLICATE]

@@ -16,8 +16,9 @@ from causalcast.simulator.worlds.shared_state import DUPLICATE, SharedState
 from causalcast.simulator.worlds.sim_node import SimNode
 from causalcast.simulator.worlds.steps import NOTE, PlanningWorld, Steps
 from causalcast.simulator.worlds.world_plan import WorldPlan
-from causalcast.trace.recorder import NONE, Recorder, code_of
-from causalcast.wire.codec import Codec
+from causalcast.trace.kinds import NONE
+from causalcast.trace.recorder import Recorder, code_of
+from causalcast.wire.forms import Forms
 
 DELIVER: Final = code_of("deliver")
 HOLD: Final = code_of("hold")
@@ -40,7 +41,7 @@ class SimulatedWorld(PlanningWorld):
         plan: WorldPlan,
         seed: str,
         recorder: Recorder,
-        codec: Codec,
+        codec: Forms,
         sync_us: int,
     ) -> None:
         self.blueprint = blueprint

@@ -24,7 +24,7 @@ from causalcast.simulator.worlds.steps import NOTE, Call
 from causalcast.simulator.worlds.traffic import Arrival, EncodedArrival, Passage, Traffic
 from causalcast.simulator.worlds.world_plan import WorldPlan
 from causalcast.trace.recorder import Recorder
-from causalcast.wire.codec import Codec
+from causalcast.wire.forms import Forms
 
 
 @final
@@ -38,7 +38,7 @@ class Simulation(SimulatedWorld):
         plan: WorldPlan,
         seed: str,
         recorder: Recorder,
-        codec: Codec,
+        codec: Forms,
     ) -> None:
         super().__init__(blueprint, plan, seed, recorder, codec, network.sync_us)
         self.network = network

@@ -11,7 +11,8 @@ from causalcast.core.world import World, is_timer, perform
 from causalcast.simulator.worlds.schedule import Event
 from causalcast.simulator.worlds.shared_state import SharedState
 from causalcast.simulator.worlds.sim_node import Entry, SimNode
-from causalcast.trace.recorder import NONE, code_of
+from causalcast.trace.kinds import NONE
+from causalcast.trace.recorder import code_of
 
 PUBLISH: Final = code_of("publish")
 LEAVE: Final = code_of("leave")

@@ -16,7 +16,7 @@ from causalcast.simulator.worlds.shared_state import SharedState
 from causalcast.simulator.worlds.sim_node import Channel, SimNode
 from causalcast.simulator.worlds.steps import Call, Steps
 from causalcast.trace.recorder import code_of
-from causalcast.wire.codec import Codec, Description
+from causalcast.wire.forms import Description, Forms
 from causalcast.wire.framing import LENGTH_BYTES
 
 SEND: Final = code_of("send")
@@ -59,7 +59,7 @@ class EncodedArrival(Passage):
 class EncodedOnce:
     """The last message that was encoded: copies of one message mostly leave in a row."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Forms) -> None:
         self._codec = codec
         self._message: Message | None = None
         self._data = b""

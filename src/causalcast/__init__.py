@@ -9,8 +9,9 @@ from causalcast.errors import MissingDependency
 if TYPE_CHECKING:
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
-    from causalcast.runtime.node import Node, open  # noqa: A004
-    from causalcast.runtime.sync_node import SyncGroup, SyncNode, open_sync
+    from causalcast.runtime.node import Node
+    from causalcast.runtime.operating.opening import open, open_sync  # noqa: A004
+    from causalcast.runtime.sync_node import SyncGroup, SyncNode
     from causalcast.simulator.runner import simulate
 
 __version__ = version.VERSION
@@ -28,14 +29,21 @@ __all__ = [
 
 _MODULES = {
     "Node": "runtime.node",
-    "open": "runtime.node",
+    "open": "runtime.operating.opening",
     "SyncGroup": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",
-    "open_sync": "runtime.sync_node",
+    "open_sync": "runtime.operating.opening",
     "report": "pipeline.report_runs",
     "simulate": "simulator.runner",
     "verify": "pipeline.verify",
 }
+
+
+def __dir__() -> list[str]:
+    """All public names, also those that nobody has asked for yet."""
+    return sorted({*globals(), *__all__})
+
+
 _OF_TOOLS = ("matplotlib", "numpy", "pyarrow")
 
 

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from causalcast.forks import close_in_child
+
 OWNER_ALONE = 0o600  # what a node keeps is nobody else's business
 WHOM_THE_UMASK_LETS = 0o666
 
@@ -22,6 +24,7 @@ class File:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._is_locked = False
 
     def size(self) -> int:
         """How many bytes it has."""
@@ -67,11 +70,16 @@ class File:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        self._is_locked = True
+        close_in_child(self)
         return True
 
     def again(self) -> "File":
         """The same file, to be closed by itself."""
-        return File(os.dup(self._fd))
+        copy = File(os.dup(self._fd))
+        if self._is_locked:  # the lock is that of both
+            close_in_child(copy)
+        return copy
 
     def close(self) -> None:
         """Let go of it; once is enough."""

@@ -60,7 +60,7 @@ def test_two_people_talk(tmp_path: Path) -> None:
             rest, _ = person.communicate(timeout=20)  # closes its input, as Ctrl-D does
             assert (rest, person.returncode) == ("", 0)
         nobody, _ = sit_down(tmp_path, 7).communicate(timeout=20)
-        assert nobody.startswith("causalcast: node 7 does not answer")
+        assert nobody.startswith("causalcast: causalcast-cluster: no node 7 there (there are: 1")
     finally:
         for person in people:
             person.kill()

@@ -16,12 +16,14 @@ from causalcast.cli.main import main
 SOURCE = Path(__file__).parents[2] / "src"
 
 
-def start(*arguments: str | Path, where: Path) -> "subprocess.Popen[str]":
+def start(*arguments: str | Path, where: Path, typed: str = "") -> "subprocess.Popen[str]":
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "120"}
+    (where / "typed.txt").write_text(typed)
     return subprocess.Popen(
         [sys.executable, "-m", "causalcast", *map(str, arguments)],
         cwd=where,
         env=environment,
+        stdin=(where / "typed.txt").open(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -151,6 +153,47 @@ def test_the_demo_kills_two_nodes_and_everybody_has_everything(tmp_path: Path) -
     assert header["complete"]
 
 
+def up_again(where: Path, *more: str) -> "subprocess.Popen[str]":
+    words = ("up", "--nodes", "3", "--overlay", "line", "--groups", "chat=*", "pair=1,2", *more)
+    return start(*words, where=where)
+
+
+def test_a_cluster_that_was_made_is_started_again_and_goes_on(
+    cluster: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines.bin"
+    lines.write_bytes(b"\x00\xff")
+    pub = start("pub", "chat", "-", "--node", "1", where=tmp_path, typed="one\ntwo\n")
+    assert pub.communicate(timeout=30)[0] == "published 1.1\npublished 1.2\n"
+    more = causalcast("pub", "chat", "x", "--count", "2", "--rate", "50", "--node", "1",
+                      where=tmp_path)  # fmt: skip
+    assert more.stdout == "published 1.3\npublished 1.4\n"
+    binary = causalcast("pub", "chat", "--file", "lines.bin", "--node", "1", where=tmp_path)
+    assert binary.stdout == "published 1.5\n"
+    cluster.send_signal(signal.SIGINT)
+    cluster.communicate(timeout=30)
+
+    other = up_again(tmp_path, "--insecure")
+    assert "another cluster is there, with other tls" in other.communicate(timeout=30)[1]
+    again = up_again(tmp_path)
+    try:
+        assert again.stdout is not None
+        shown = []
+        for line in again.stdout:
+            shown.append(line)
+            if "Ctrl-C" in line:
+                break
+        table = [line.split("│")[3].strip() for line in shown if line.startswith("│")]
+        assert table == ["2", "1, 3", "2"], "links are shown when they stand"
+        heard = causalcast("sub", "chat", "--count", "5", "--node", "3", where=tmp_path).stdout
+        assert [line.split()[1] for line in heard.splitlines()][:2] == ["one", "two"]
+        published = causalcast("pub", "chat", "on it goes", "--node", "1", where=tmp_path)
+        assert published.stdout == "published 1.6\n"
+    finally:
+        again.send_signal(signal.SIGINT)
+        again.communicate(timeout=30)
+
+
 def test_joining_a_fixed_cluster_or_nobody_is_refused_clearly(
     cluster: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
@@ -163,7 +206,7 @@ def test_joining_a_fixed_cluster_or_nobody_is_refused_clearly(
     refused = causalcast("join", address, "--token", token, "--dir", "guests", where=tmp_path)
     assert refused.returncode == 2 and "has a fixed overlay" in refused.stderr
     refused = causalcast("join", "127.0.0.1:1", where=tmp_path)
-    assert refused.returncode == 2 and "nobody answers at 127.0.0.1:1" in refused.stderr
+    assert refused.returncode == 2 and "nobody listens at 127.0.0.1:1" in refused.stderr
     refused = causalcast("join", "somewhere", where=tmp_path)
     assert refused.returncode == 2 and "expected host:port" in refused.stderr
     assert not (tmp_path / "guests").exists()

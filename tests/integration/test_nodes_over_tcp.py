@@ -490,6 +490,23 @@ def test_the_storage_of_another_node_is_refused(tmp_path: Path) -> None:
         asyncio.run(life(2, 1))
 
 
+def test_storage_with_other_groups_says_what_differs(tmp_path: Path) -> None:
+    before = Neighbourhood(tmp_path, 1)
+    after = Neighbourhood(tmp_path, 1, groups='all = "*"\nalerts = "*"')
+
+    async def life(town: Neighbourhood) -> None:
+        async with town.node(1):
+            pass
+
+    asyncio.run(life(before))
+    with pytest.raises(ConfigError, match="groups 'all' there, 'all', 'alerts' here: storage"):
+        asyncio.run(life(after))
+    journal = tmp_path / "node-1/data/journal"
+    journal.write_bytes(journal.read_bytes()[:6] + b"9" + journal.read_bytes()[7:])
+    with pytest.raises(JournalError, match=r"journal of format 9.*run the version that wrote it"):
+        asyncio.run(life(before))
+
+
 def test_different_options_are_refused_at_both_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

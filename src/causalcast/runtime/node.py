@@ -13,7 +13,6 @@ Everything here runs in the event loop that opened the node.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -161,6 +160,11 @@ class Group:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
+        if asyncio.get_running_loop() is not self._host.loop:
+            raise NodeError(
+                "a node is used in the event loop that opened it, and this is another; nothing was "
+                "published (`causalcast.open_sync` can be used from any thread)"
+            )
         published = self._host.publish(self._group, body)
         message = published if isinstance(published, int) else await published
         return Receipt(self._host, message, self.name)
@@ -250,14 +254,31 @@ class Group:
             )
 
 
+def _checked(message: MessageId) -> MessageId:
+    if not isinstance(message, int):
+        raise NodeError(
+            f"{message!r} is no id of a message: expected that of a receipt or of a message that "
+            "came (`receipt.id`, `message.id`)"
+        )
+    return message
+
+
+Controlled = Callable[["Node"], contextlib.AbstractAsyncContextManager[None]]
+
+
 class Node:
     """One running node of a cluster; an async context manager."""
 
-    def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
+    def __init__(
+        self, config: NodeConfig, machine: Machine | None = None, control: Controlled | None = None
+    ) -> None:
         """`machine`: what the node gets its time, entropy, disk and links from; this one's if not
-        given."""
+        given. `control` opens a way in for operators while the node runs."""
         self.config = config
         self._machine = machine
+        self._control = control
+        self._ways_in = contextlib.AsyncExitStack()
+        self._was_stopped = False
         self._host: Host | None = None
         self._metrics: MetricsServer | None = None
 
@@ -280,6 +301,8 @@ class Node:
 
     async def start(self) -> None:
         """Recover what an earlier life left, listen, and dial the neighbours."""
+        if self._was_stopped:
+            raise NodeError("this node was stopped, and a life is lived once; open it again")
         if self._host is not None:
             raise NodeError("this node runs already")
         host = Host(self.config, self._machine)
@@ -292,12 +315,16 @@ class Node:
             except NodeError:
                 await host.stop()
                 raise
+        if self._control is not None:
+            await self._ways_in.enter_async_context(self._control(self))
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""
+        await self._ways_in.aclose()
         if self._metrics is not None:
             self._metrics.close()
         if self._host is not None:
+            self._was_stopped = True
             await self._host.stop()
 
     async def wait_stopped(self) -> None:
@@ -340,11 +367,11 @@ class Node:
 
     def explain(self, message: MessageId) -> list[MessageId]:
         """What a message that is held here waits for; empty if it is not held."""
-        return self._running().parts.stack.multicast.explain(message)
+        return self._running().parts.stack.multicast.explain(_checked(message))
 
     def reasons(self, message: MessageId) -> list[str]:
         """In words what a message here waits for, to be delivered or to be passed on."""
-        return self._running().parts.stack.multicast.reasons(message)
+        return self._running().parts.stack.multicast.reasons(_checked(message))
 
     def preview(self, words: str) -> list[str]:
         """In words what may be lost by a command, as far as this node can tell.
@@ -395,8 +422,3 @@ class Node:
         if self._host is None:
             raise NodeError("the node is not running; use `async with causalcast.open(...)`")
         return self._host
-
-
-def open(path: str | Path) -> Node:  # noqa: A001 - `causalcast.open` is what people type
-    """The node that the TOML file at `path` describes; enter it to start it."""
-    return Node(NodeConfig.read(Path(path)))

@@ -15,12 +15,11 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.node import Group, Node, Receipt, Since
+from causalcast.runtime.node import Controlled, Group, Node, Receipt, Since
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.received_message import ReceivedMessage
 
@@ -181,9 +180,9 @@ class SyncGroup:
 class SyncNode:
     """One running node of a cluster; a context manager."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, control: Controlled | None = None) -> None:
         self.config = config
-        self._node = Node(config)
+        self._node = Node(config, control=control)
         self._door = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None  # None: takes no work
         self._stop = asyncio.Event()
@@ -318,8 +317,3 @@ class SyncNode:
             if stopped.done():
                 stopped.result()  # raises what stopped it
             stopped.cancel()
-
-
-def open_sync(path: str | Path) -> SyncNode:
-    """The node that the TOML file at `path` describes, for programs without asyncio."""
-    return SyncNode(NodeConfig.read(Path(path)))

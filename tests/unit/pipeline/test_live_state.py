@@ -124,3 +124,21 @@ def test_runs_at_rest_are_on_disk_alone_and_come_back(
     assert list(again.runs) == [str(runs[0])], "what is on its way is waited for after a restart"
     with pytest.raises(TraceError, match="goes on with 9"):
         again.take(Frame(runs[0], [(1, 0, "deliver", m, 0)]), 9)
+
+
+def test_a_cluster_that_only_beats_is_idle(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    watch = Watch(tmp_path / "state", lambda progress: None)
+    draft = DraftRun()
+    draft.found(0, 0, 1)
+    write_run(tmp_path / "run", draft.run())
+    m = message_id(0, 1)
+    watch.last_news = 0.0
+    watch.take(Frame(tmp_path / "run", [(0, 0, "publish", m, 0)]), 0)
+    assert watch.last_news > 0 and watch.quiet_batches == 0
+    watch.last_news = 0.0
+    for batch in (1, 2):
+        watch.take(Frame(tmp_path / "run", [(0, batch, "send", m, 0)]), batch)
+    assert watch.last_news == 0 and watch.quiet_batches == 2
+    watch.take(Frame(tmp_path / "run", [(0, 3, "deliver", m, 0)]), 3)
+    assert watch.last_news > 0 and watch.quiet_batches == 0

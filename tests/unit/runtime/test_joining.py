@@ -1,17 +1,23 @@
 """What a contact tells a newcomer is data: nothing of it is executed, nothing pasted into TOML."""
 
+import errno
 import json
+import socket
+import ssl
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from causalcast.core.ids import NodeId
-from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.links.address_book import Address
+from causalcast.errors import CausalcastError, ConfigError, NodeError
+from causalcast.runtime.links.address_book import Address, why_not_listening
 from causalcast.runtime.links.greeting import Greeting, first_greeting
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.operating.joining import WayIn, newcomers_toml
+from causalcast.runtime.operating.joining import WayIn, newcomers_toml, why_no_answer
+from causalcast.runtime.security.authority import Authority
+from causalcast.runtime.security.join_token import make_token, read_token
 
 CONTACT = Address("127.0.0.1", 7400)
 FACTS = {
@@ -82,6 +88,40 @@ def test_names_stay_names(name: str) -> None:
     assert read["groups"] == {name: [9], "all": []}
     assert read["rights"] == {name: {"publish": [1]}}
     assert read["storage"] == {"path": "data"}
+
+
+def test_a_group_without_the_right_to_it_is_named() -> None:
+    rights = json.dumps({"subscribe": {"all": [1, 2]}})
+    with pytest.raises(NodeError, match="node 9 has no right to be a member of 'all'"):
+        toml_from(greeting(rights=rights))
+    assert "subscribe" in toml_from(greeting(rights=rights), [])
+
+
+def test_what_is_wrong_at_a_contact_is_said() -> None:
+    def said(error: OSError) -> str:
+        return why_no_answer(CONTACT, error, has_token=True)
+
+    assert "of another cluster than this token" in said(ssl.SSLCertVerificationError("x"))
+    assert "does not believe this token" in said(ssl.SSLError("tlsv1 alert"))
+    assert "nobody listens at 127.0.0.1:7400" in said(ConnectionRefusedError())
+    assert "nobody knows the name" in said(socket.gaierror(-2, "Name or service not known"))
+
+
+def test_what_keeps_a_node_from_listening_is_said() -> None:
+    for number, words in (
+        (errno.EADDRINUSE, "another process has it"),
+        (errno.EADDRNOTAVAIL, "this machine has no such address"),
+        (errno.EACCES, "ports below 1024"),
+    ):
+        error = OSError(number, "the system's words")
+        assert words in why_not_listening(CONTACT, error, "[node] listen")
+
+
+def test_a_token_that_lapsed_is_not_tried(tmp_path: Path) -> None:
+    authority = Authority.found(tmp_path, "demo")
+    token = make_token(authority, 1, 1, timedelta(seconds=-1))
+    with pytest.raises(ConfigError, match=r"this token lapsed at .* ask for a new one"):
+        read_token(token, tmp_path)
 
 
 def test_options_that_differ_are_told(tmp_path: Path) -> None:

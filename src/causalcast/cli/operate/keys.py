@@ -12,7 +12,7 @@ from causalcast.core.ids import NODE_LIMIT
 from causalcast.errors import ConfigError, NodeError
 from causalcast.runtime.links.enrolment import enrol
 from causalcast.runtime.links.links import DIAL_TIMEOUT
-from causalcast.runtime.operating.joining import WayIn
+from causalcast.runtime.operating.joining import WayIn, why_no_answer
 from causalcast.runtime.security.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
 from causalcast.runtime.security.identity import Identity, parse_ids
 from causalcast.runtime.security.join_token import make_token
@@ -106,8 +106,7 @@ async def _enrol(way: WayIn, token: str, out: Path) -> None:
         async with way.carrier() as carrier:
             await enrol(carrier, way.contact, token, lambda _: out, DIAL_TIMEOUT.value)
     except (OSError, TimeoutError) as error:
-        reason = error or "no answer in time"
-        raise NodeError(f"nobody answers at {way.contact}: {reason}") from None
+        raise NodeError(why_no_answer(way.contact, error, has_token=True)) from None
 
 
 def run_rotate(options: argparse.Namespace) -> int:

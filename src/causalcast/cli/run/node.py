@@ -1,10 +1,13 @@
 """Real nodes: `up` a cluster, run one `node`; `pub`, `sub`, `status`, `explain`, `gone`."""
 
 import argparse
+import base64
 import itertools
 import json
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +44,14 @@ def add_to(subparsers: Any) -> None:
     node.set_defaults(run=run_one_node)
     _add_join(subparsers)
     add_client(subparsers, "leave", "let a node leave its cluster in good order", run_leave)
-    pub = add_client(subparsers, "pub", "publish a text", run_pub)
+    pub = add_client(
+        subparsers, "pub", "publish a text, the lines of standard input, or a file", run_pub
+    )
     pub.add_argument("group")
-    pub.add_argument("text")
+    pub.add_argument("text", nargs="?", help="default, or -: every line of standard input")
+    pub.add_argument("--file", type=Path, help="publish the bytes of a file, as one message")
+    pub.add_argument("--count", type=int, default=1, help="publish it so often (default: once)")
+    pub.add_argument("--rate", type=float, help="at most so many messages a second")
     sub = add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
     sub.add_argument("group")
     sub.add_argument("--count", type=int, help="stop after so many messages")
@@ -152,7 +160,7 @@ def run_up(options: argparse.Namespace) -> int:
         trace_level=options.trace,
         tls=not options.insecure,
     )
-    cluster = LocalCluster(options.dir, plan)
+    cluster = LocalCluster.made_or_found(options.dir, plan)
     # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order. A script's
     # `up … &` starts with SIGINT ignored, so SIGTERM must not lean on it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -160,6 +168,7 @@ def run_up(options: argparse.Namespace) -> int:
     try:
         with console.status("starting the nodes"):
             cluster.start_all()
+            cluster.wait_linked()
         _show_cluster(cluster, console)
         _wait_for_ctrl_c(cluster, console)
     finally:
@@ -243,10 +252,36 @@ def _groups(given: list[str], nodes: int) -> dict[str, list[int]]:
 
 def run_pub(options: argparse.Namespace) -> int:
     """`causalcast pub`: returns when the message is durable at the node."""
+    if options.count < 1 or (options.rate is not None and options.rate <= 0):
+        raise ConfigError("--count, --rate: expected at least 1, and more than 0")
+    begun = time.monotonic()
     with client_of(options) as client:
-        answer = client.ask("publish", group=options.group, text=options.text)
-    print(json.dumps(answer) if options.json else f"published {answer['message']}")
+        for number, body in enumerate(_bodies(options)):
+            if options.rate is not None:
+                time.sleep(max(0.0, begun + number / options.rate - time.monotonic()))
+            answer = client.ask("publish", group=options.group, **body)
+            said = f"published {answer['message']}"
+            print(json.dumps(answer) if options.json else said, flush=True)
     return 0
+
+
+def _bodies(options: argparse.Namespace) -> Iterator[dict[str, str]]:
+    """What is to be published, one after the other."""
+    if options.file is not None:
+        if options.text is not None:
+            raise ConfigError("expected a text or --file, not both")
+        try:
+            data = options.file.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--file {options.file}: {error.strerror}") from None
+        yield from [{"base64": base64.b64encode(data).decode()}] * options.count
+    elif options.text in (None, "-"):
+        if options.count != 1:
+            raise ConfigError("--count repeats a text or a file, not standard input")
+        for line in sys.stdin:
+            yield {"text": line.rstrip("\n")}
+    else:
+        yield from [{"text": options.text}] * options.count
 
 
 def run_sub(options: argparse.Namespace) -> int:

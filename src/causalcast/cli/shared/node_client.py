@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from causalcast.errors import CausalcastError
 from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.node_folders import find_node
 
 DEFAULT_DIR = Path("causalcast-cluster")
 
@@ -13,18 +13,31 @@ DEFAULT_DIR = Path("causalcast-cluster")
 def add_client(subparsers: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
     """Declare a command that asks one node."""
     parser: argparse.ArgumentParser = subparsers.add_parser(name, description=text)
-    parser.add_argument("--node", type=int, required=True, metavar="N", help="which node to ask")
-    parser.add_argument("--dir", type=Path, default=DEFAULT_DIR, help="the folder given to `up`")
+    add_node(parser, "which node to ask")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
     return parser
 
 
+def add_node(parser: argparse.ArgumentParser, text: str) -> None:
+    """Declare the options that name a node."""
+    parser.add_argument(
+        "--node",
+        metavar="N",
+        help=f"{text}: its id, or the name of its folder (default: the only one in --dir)",
+    )
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=None,
+        help=f"the folder of the cluster or of the node (default: {DEFAULT_DIR} if there is one, "
+        "else the folder you are in)",
+    )
+
+
 def client_of(options: argparse.Namespace) -> ControlClient:
-    """A line to the node that the options name."""
-    folder = options.dir / f"node-{options.node}"
-    if not folder.is_dir():
-        raise CausalcastError(
-            f"{options.dir}: no node {options.node} there; is this the --dir of `up`?"
-        )
-    return ControlClient(folder, options.node)
+    """A line to the node that the options name, who is `options.node` from then on."""
+    place = options.dir or (DEFAULT_DIR if DEFAULT_DIR.is_dir() else Path())
+    found = find_node(place, options.node)
+    options.node = found.name
+    return ControlClient(found.folder, found.name)

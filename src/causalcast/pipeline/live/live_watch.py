@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -26,6 +27,8 @@ from causalcast.trace.run_folder import read_header
 
 COLUMNS = ("node", "pos", "kind", "message", "group")
 ALL_COLUMNS = f"{EVENT_COLUMNS}, key string, causes array<long>, attempt int, tied boolean"
+# Nodes at rest have beats to send: only what applications and operators do is news.
+NEWS = pa.array(["publish", "deliver", "join", "leave", "crash", "recover"])
 RUNS_AT_HAND = 100  # at rest and in memory all the same, so that they need not be read again
 OVERDUE_SECONDS = 10.0
 
@@ -57,6 +60,8 @@ class Watch:
         self.runs = {run: check for run, check in self.state.all() if not _at_rest(check)}
         """Those in memory: all that are not at rest, and some that are."""
         self.last_news = time.monotonic()
+        self.quiet_batches = 0
+        """How many of the last batches told of nothing but messages under way: beats, say."""
         self._begun = False
         self._ticked = time.monotonic()
         self.lock = threading.Lock()  # batches come in a thread of Spark's
@@ -76,8 +81,8 @@ class Watch:
         with self.lock:
             progress = Progress(batch)
             changed = pc.unique(table["run"]).to_pylist()
+            self._note_news(table)
             for run in changed:
-                self.last_news = time.monotonic()
                 rows = table.filter(pc.equal(table["run"], run))
                 check = self._check_of(run)
                 progress.found += [(run, found) for found in _take_rows(run, check, rows)]
@@ -86,6 +91,13 @@ class Watch:
             # A kill in between: told twice, rather than never.
             self.state.save(batch, [(run, self.runs[run]) for run in changed])
             self._put_away(changed)
+
+    def _note_news(self, table: Any) -> None:
+        if pc.any(pc.is_in(table["kind"], value_set=NEWS)).as_py():
+            self.last_news = time.monotonic()
+            self.quiet_batches = 0
+        else:
+            self.quiet_batches += 1
 
     def tick(self) -> None:
         """Time has passed: tell what is overdue by now."""

@@ -98,14 +98,15 @@ class WatchedRuns:
 
     def _is_idle(self, query: Any, until_idle: float | None) -> bool:
         # Until the first batch is through, Spark is only getting ready.
-        if query.lastProgress is None or query.status["isDataAvailable"]:
+        is_behind = query.status["isDataAvailable"] and self.watch.quiet_batches == 0
+        if query.lastProgress is None or is_behind:
             self.watch.last_news = time.monotonic()
         return until_idle is not None and time.monotonic() - self.watch.last_news > until_idle
 
     def _follow(self, over: threading.Event) -> None:
         while self._followers:
             for follower in self._followers:
-                if follower.step():
+                if follower.step() and self.watch.quiet_batches == 0:
                     self.watch.last_news = time.monotonic()
             if over.wait(FOLLOW_SECONDS):
                 return

@@ -26,7 +26,7 @@ from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.timers import Timers
 from causalcast.runtime.host.turns import Turns
 from causalcast.runtime.host.wire import Wire
-from causalcast.runtime.links.address_book import AddressBook
+from causalcast.runtime.links.address_book import AddressBook, why_not_listening
 from causalcast.runtime.links.greeting import first_greeting
 from causalcast.runtime.links.links import Links
 from causalcast.runtime.machine import Machine, NodeClock
@@ -114,7 +114,7 @@ class Host:
                 self.running.beside(self.parts.key_watch.watch(tls))
         except OSError as error:
             self._give_up()
-            raise NodeError(f"cannot listen at {config.listen}: {error.strerror}") from None
+            raise NodeError(why_not_listening(config.listen, error, "[node] listen")) from None
         except CausalcastError:
             self._give_up()
             raise
@@ -142,6 +142,7 @@ class Host:
             self.wire.codec.digest(
                 self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
             ),
+            config.facts_as_kept(),
         )
 
     def _make_links(self, tls: Tls | None) -> Links:

@@ -1,6 +1,8 @@
 """Where a node can be reached."""
 
+import errno
 import ipaddress
+import socket
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,6 +47,24 @@ class Address:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def why_not_listening(address: Address, error: OSError, key: str) -> str:
+    """What keeps a node from listening at `address`, and what to do; `key` says it in its TOML."""
+    if error.errno == errno.EADDRINUSE:
+        why = f"another process has it; is this node running already? Stop it, or change {key}"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = (
+            f"this machine has no such address; {key} is one of its own (0.0.0.0 for all), and "
+            "[node] advertise is where others reach it"
+        )
+    elif isinstance(error, socket.gaierror):
+        why = f"the name {address.host} is unknown here; correct {key}"
+    elif error.errno == errno.EACCES:
+        why = f"ports below 1024 need a right that this user has not; change {key}"
+    else:
+        why = error.strerror or str(error)
+    return f"cannot listen at {address}: {why}"
 
 
 class AddressBook:

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import Final, Protocol, cast
 
+from causalcast.forks import close_in_child
 from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 
@@ -167,6 +168,7 @@ class Doorway:
         for family, kind, protocol, _, where in dict.fromkeys(found):
             listener = socket.socket(family, kind, protocol)
             self._listeners.append(listener)
+            close_in_child(listener)
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

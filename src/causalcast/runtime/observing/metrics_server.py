@@ -10,12 +10,14 @@ asks at once, so those who stay silent keep nobody out.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Final
 
 from causalcast.errors import NodeError
+from causalcast.forks import close_in_child
 from causalcast.limits import Limit, Span
-from causalcast.runtime.links.address_book import Address
+from causalcast.runtime.links.address_book import Address, why_not_listening
 from causalcast.runtime.links.doorway import Strangers
 
 LONGEST_REQUEST: Final = Limit(
@@ -59,13 +61,16 @@ class MetricsServer:
     async def start(self) -> None:
         """Listen; NodeError where somebody else has the address."""
         try:
+            listener = socket.create_server(
+                (self._address.host, self._address.port),
+                family=socket.AF_INET6 if ":" in self._address.host else socket.AF_INET,
+            )
+            close_in_child(listener)
             self._server = await asyncio.start_server(
-                self._serve, self._address.host, self._address.port, limit=LONGEST_REQUEST.value
+                self._serve, sock=listener, limit=LONGEST_REQUEST.value
             )
         except OSError as error:
-            raise NodeError(
-                f"cannot listen at {self._address} for [metrics]: {error.strerror}"
-            ) from None
+            raise NodeError(why_not_listening(self._address, error, "[metrics] listen")) from None
 
     def close(self) -> None:
         """Listen no longer, and hang up."""

@@ -18,9 +18,9 @@ from typing import Final
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.operating.control_client import ControlClient
+from causalcast.runtime.operating.control_client import ControlClient, control_path
 from causalcast.runtime.storage.durable_entry import Identity, Memory
-from causalcast.runtime.storage.journal_frames import MAGIC, Damage, read_frames
+from causalcast.runtime.storage.journal_frames import MAGIC, Damage, OtherFormat, read_frames
 from causalcast.trace.node_log import SUFFIX, count_rows, pieces_of
 from causalcast.version import VERSION, build_kind
 
@@ -146,9 +146,11 @@ def _journal(config: NodeConfig) -> Finding:
         memory.check_identity(_identity(config, memory), "resume", config.storage)
     except Damage as damage:
         advice = "give the node a new id and new storage; an older copy is no way back"
+        if isinstance(damage, OtherFormat):
+            advice = "run the version of causalcast that wrote it, or choose another [storage] path"
         return Finding("journal", PROBLEM, f"{path}: {damage}", advice)
     except CausalcastError as error:
-        return Finding("journal", PROBLEM, str(error), "choose another [storage] path")
+        return Finding("journal", PROBLEM, str(error), "put it back as it was, or begin anew")
     said = (
         f"{path}: {_size(len(content))}, {len(reading.entries)} entries intact, "
         f"{memory.starts} starts, {len(memory.inbox)} deliveries not acknowledged"
@@ -165,7 +167,9 @@ def _journal(config: NodeConfig) -> Finding:
 def _identity(config: NodeConfig, memory: Memory) -> Identity:
     """What the configuration says; whether records can be read, only a start can tell."""
     digest = memory.identity.digest if memory.identity else ""
-    return Identity(config.node, config.cluster, config.protocol_as_kept(), digest)
+    return Identity(
+        config.node, config.cluster, config.protocol_as_kept(), digest, config.facts_as_kept()
+    )
 
 
 def _trace(config: NodeConfig) -> Iterator[Finding]:
@@ -225,6 +229,10 @@ def _status(config: NodeConfig) -> Iterator[Finding]:
         with ControlClient(config.folder, config.control_name(), timeout=5.0) as client:
             status = client.ask("status")
     except (NodeError, OSError) as error:
+        if not control_path(config.folder, config.control_name()).exists():
+            advice = "it was opened by a program without a control socket: ask that program"
+            yield Finding("process", WARNING, "running, and cannot be asked", advice)
+            return
         advice = "it runs and does not answer: look into its log, then stop it (SIGTERM)"
         yield Finding("process", PROBLEM, str(error), advice)
         return

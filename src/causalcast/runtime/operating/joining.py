@@ -9,6 +9,8 @@ import contextlib
 import functools
 import json
 import random
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,11 +83,30 @@ async def _ask(way: WayIn, token: str, folder: Path) -> tuple[Greeting, NodeId]:
                 theirs = await greeting_at(carrier, contact, stranger, DIAL_TIMEOUT.value, None)
                 node = random.SystemRandom().randrange(1, NODE_LIMIT)
     except (OSError, TimeoutError) as error:
-        reason = str(error) or "no answer in time"
-        hint = "" if token else " (a cluster with TLS wants a --token)"
-        raise NodeError(f"nobody answers at {contact}: {reason}{hint}") from None
+        raise NodeError(why_no_answer(contact, error, bool(token))) from None
     _check_joinable(theirs, contact)
     return theirs, NodeId(node)
+
+
+def why_no_answer(contact: Address, error: OSError | TimeoutError, has_token: bool) -> str:
+    """What went wrong at a contact, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the node at {contact} is of another cluster than this token is for, or its "
+            "certificate has lapsed; check the address, or ask there for a token"
+        )
+    if isinstance(error, ssl.SSLError) and has_token:
+        return (
+            f"the node at {contact} does not believe this token: it is of another cluster, was "
+            "revoked, or has lapsed; ask for a new one (causalcast keys token)"
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {contact}; is the node up, and is this its address?"
+    if isinstance(error, socket.gaierror):
+        return f"nobody knows the name {contact.host}"
+    reason = str(error) or "no answer in time"
+    hint = "" if has_token else " (a cluster with TLS wants a --token)"
+    return f"nobody answers at {contact}: {reason}{hint}"
 
 
 def identity_of(folder: Path, node: int) -> Path:
@@ -121,6 +142,12 @@ def newcomers_toml(
     unknown = [name for name in groups if name not in known]
     if unknown:
         raise NodeError(f"no group {unknown[0]!r} (this cluster has: {', '.join(known)})")
+    denied = [name for name in groups if not told.may_subscribe(int(node), name)]
+    if denied:
+        raise NodeError(
+            f"node {node} has no right to be a member of {denied[0]!r} ([rights] of the cluster); "
+            "say with --groups which it is to join, or ask for the right at all nodes"
+        )
     mine = "".join(
         f"{toml_key(name)} = {[int(node)] if name in groups else []}\n" for name in known
     )
@@ -215,6 +242,13 @@ class _Told:
                     raise self._unusable("rights", f"no rights of a group: {kind!r}, {name!r}")
                 tables[name] = tables.get(name, "") + f"{kind} = {json.dumps(nodes)}\n"
         return "".join(f"[rights.{toml_key(name)}]\n{text}\n" for name, text in tables.items())
+
+    def may_subscribe(self, node: int, group: str) -> bool:
+        """Whether all nodes would let `node` be a member."""
+        given = self._json("rights", "{}")
+        holders = given.get("subscribe") if isinstance(given, dict) else None
+        nodes = holders.get(group) if isinstance(holders, dict) else None
+        return not isinstance(nodes, list) or node in nodes
 
     def _json(self, fact: str, default: str) -> Any:
         try:

@@ -22,13 +22,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, NodeError
-from causalcast.runtime.node_config import CHANGING, DEFAULT_DETECTOR, toml_key, toml_text
+from causalcast.registry import find_protocol
+from causalcast.runtime.node_config import (
+    CHANGING,
+    DEFAULT_DETECTOR,
+    NodeConfig,
+    toml_key,
+    toml_text,
+)
 from causalcast.runtime.operating.control_client import ControlClient
 from causalcast.runtime.security.authority import Authority
 
 READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
 STOP_WITHIN: Final = 10.0
+PLAN: Final = "cluster.json"
 # Below the ports that the kernel gives to outgoing connections: while a node is down, nobody
 # takes its port by chance.
 PORTS: Final = range(20_000, 32_000)
@@ -56,25 +65,71 @@ class ClusterPlan:
         "--until-stdin-closes",
     )
 
+    def told(self) -> dict[str, Any]:
+        """What makes a cluster another one, as it is written down."""
+        return {
+            "nodes": self.nodes,
+            "protocol": self.protocol,
+            "options": self.options,
+            "overlay": self.overlay,
+            "detector": self.detector,
+            "groups": self.groups,
+            "trace_level": self.trace_level,
+            "transport": self.transport,
+            "tls": self.tls,
+        }
+
 
 class LocalCluster:
     """The processes of a cluster, by node id 1, 2, 3, …"""
 
-    def __init__(self, folder: Path, plan: ClusterPlan) -> None:
-        """Write the folders and TOML files; ports are free ones of this moment."""
-        if folder.exists() and any(folder.iterdir()):
-            raise ConfigError(f"{folder}: not empty; remove it or choose another folder")
+    def __init__(self, folder: Path, plan: ClusterPlan, is_there: bool = False) -> None:
+        """Write the folders and TOML files, unless they are there; ports are free ones of this
+        moment."""
         self.folder = folder
         self.plan = plan
         self.ids = list(range(1, plan.nodes + 1))
-        self.addresses = dict(plan.addresses) or self.new_addresses(self.ids)
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        if is_there:
+            self.addresses = {node: _listen_of(self.config_of(node)) for node in self.ids}
+            self._authority = Authority.open(folder / "authority") if plan.tls else None
+            return
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder}: not empty; remove it or choose another folder")
+        self.addresses = dict(plan.addresses) or self.new_addresses(self.ids)
         self._authority = Authority.found(folder / "authority", plan.name) if plan.tls else None
         for node in self.ids:
             self._write_config(node, [1] if self._joins and node != 1 else [])
         facts = {"nodes": self.ids, "protocol": plan.protocol, "groups": plan.groups}
-        (folder / "cluster.json").write_text(json.dumps(facts) + "\n")
+        (folder / PLAN).write_text(json.dumps({**facts, "plan": plan.told()}) + "\n")
+
+    @staticmethod
+    def made_or_found(folder: Path, plan: ClusterPlan) -> "LocalCluster":
+        """A new cluster, or the one that was made there by the same plan: it goes on.
+
+        ConfigError if another one is there, or one whose nodes cannot come back.
+        """
+        try:
+            found = json.loads((folder / PLAN).read_text()).get("plan")
+        except FileNotFoundError:
+            return LocalCluster(folder, plan)
+        except ValueError:
+            raise ConfigError(f"{folder / PLAN}: damaged; remove the folder") from None
+        now = plan.told()
+        if not isinstance(found, dict) or found != now:
+            other = found if isinstance(found, dict) else {}
+            differ = [name for name in now if other.get(name) != now[name]]
+            raise ConfigError(
+                f"{folder}: another cluster is there, with other {', '.join(differ)}; ask for the "
+                "same one to start it again, remove the folder, or choose another --dir"
+            )
+        if plan.overlay in CHANGING or find_protocol(plan.protocol).restart != "resume":
+            raise ConfigError(
+                f"{folder}: its nodes keep nothing over a restart ({plan.protocol} on "
+                f"{plan.overlay}), so the cluster cannot go on; remove the folder"
+            )
+        return LocalCluster(folder, plan, is_there=True)
 
     def new_addresses(self, nodes: list[int]) -> dict[int, str]:
         """Where these nodes will listen: free ports of this moment."""
@@ -120,6 +175,15 @@ class LocalCluster:
         for node in self.ids:
             self.start(node)
         self.wait_ready()
+
+    def wait_linked(self) -> None:
+        """Wait until every node has the links of its graph, or a while has passed."""
+        deadline = time.monotonic() + READY_WITHIN
+        for node in self.ids:
+            graph = NodeConfig.read(self.config_of(node)).blueprint.topology.neighbours
+            wanted = len(graph.get(NodeId(node), []))
+            while len(self.ask(node, "status")["links"]) < wanted and time.monotonic() < deadline:
+                time.sleep(0.05)
 
     def add(self, *contacts: int) -> int:
         """Let one more node come, through one of `contacts`; its id is returned."""
@@ -253,3 +317,8 @@ def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
                 opened.enter_context(socket.socket()).bind((host, port))
                 found.append(f"{host}:{port}")
     return found
+
+
+def _listen_of(path: Path) -> str:
+    """Where the node of a TOML file listens."""
+    return str(NodeConfig.read(path).listen)

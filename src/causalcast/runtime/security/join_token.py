@@ -7,7 +7,7 @@ either says anything. It is a secret until it was used or has lapsed.
 
 import base64
 import binascii
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -55,4 +55,10 @@ def read_token(text: str, folder: Path) -> Identity:
             raise ValueError("it is not for joining")
     except (ValueError, binascii.Error, msgspec.DecodeError, WireError) as error:
         raise ConfigError(f"this is no token of `causalcast keys token`: {error}") from None
+    lapsed = certificate.not_valid_after_utc
+    if lapsed < datetime.now(UTC):
+        raise ConfigError(
+            f"this token lapsed at {lapsed:%Y-%m-%d %H:%M} UTC; ask for a new one "
+            "(causalcast keys token)"
+        )
     return Identity(folder, certificate, key, authorities, passport)

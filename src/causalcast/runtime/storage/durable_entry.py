@@ -30,6 +30,7 @@ class Identity(msgspec.Struct, array_like=True, frozen=True):
     cluster: str
     protocol: str
     digest: str  # of the messages: records of another version cannot be read
+    facts: dict[str, str] = {}  # what else went into the digest, in words; none in old journals
 
 
 class Started(msgspec.Struct, tag=0, array_like=True):
@@ -206,14 +207,15 @@ class Memory:
                 f"{folder}: left by an earlier life of node {before.node}; {before.protocol} keeps "
                 "nothing over a restart, so the node must come back under a new id with new storage"
             )
-        for fact in ("node", "cluster", "protocol", "digest"):
+        for fact in ("node", "cluster", "protocol"):
             was, wanted = getattr(before, fact), getattr(now, fact)
             if was != wanted:
-                what = "messages and groups" if fact == "digest" else fact
                 raise ConfigError(
-                    f"{folder}: belongs to {what} {was}, this node has {wanted}; "
+                    f"{folder}: belongs to {fact} {was}, this node has {wanted}; "
                     "choose another [storage] path"
                 )
+        if before.digest != now.digest or before.facts not in ({}, now.facts):
+            raise ConfigError(f"{folder}: {_what_differs(before, now)}")
 
     def check_nodes(self, nodes: list[int], folder: Path) -> None:
         """Raise where somebody is new in the graph and could not get what was compacted."""
@@ -291,3 +293,22 @@ def in_full(joined: int | list[int]) -> list[int]:
 def count(counts: dict[int, int], key: int) -> None:
     """One more of `key`."""
     counts[key] = counts.get(key, 0) + 1
+
+
+def _what_differs(before: Identity, now: Identity) -> str:
+    """Why records of an earlier life cannot be read now, and what to do."""
+    differ = [
+        f"{name} {before.facts.get(name, 'unknown')} there, {now.facts.get(name, 'unknown')} here"
+        for name in now.facts
+        if before.facts.get(name) != now.facts[name]
+    ]
+    if before.facts and not differ:
+        return (
+            f"its records are of another version of {now.protocol}, with other messages; run the "
+            "version that wrote them, or let all nodes begin with another [storage] path"
+        )
+    what = "; ".join(differ) if before.facts else "other groups, signatures or messages there"
+    return (
+        f"{what}: storage keeps the groups it began with, in their order; put them back, or let "
+        "all nodes begin with another [storage] path"
+    )

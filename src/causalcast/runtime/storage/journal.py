@@ -19,6 +19,7 @@ from causalcast.runtime.storage.journal_frames import (
     MAGIC,
     SNAPSHOT_START,
     Damage,
+    OtherFormat,
     Place,
     StoredEntry,
     compacted_head,
@@ -179,6 +180,11 @@ class JournalFile:
             self._file.sync()
 
     def _damaged(self, damage: Damage) -> JournalError:
+        if isinstance(damage, OtherFormat):
+            return JournalError(
+                f"{self.path}: {damage}; run the version that wrote it, or let all nodes begin "
+                "with another [storage] path"
+            )
         return JournalError(
             f"{self.path}: {damage}; start this node under a new id with new storage (an older "
             "copy of the file is no way back: the others know more than it does)"

@@ -69,6 +69,10 @@ class Damage(Exception):
     """What was durable is no longer what it was; the text says where and which entry."""
 
 
+class OtherFormat(Damage):
+    """A journal that another version of causalcast wrote; or one byte of its head is damaged."""
+
+
 def frame(sequence: int, entries: Sequence[bytes], offset: int) -> tuple[bytes, list[Place]]:
     """The bytes of a frame that will stand at `offset`, and where its entries will stand."""
     parts: list[bytes] = [b""]
@@ -108,7 +112,7 @@ def read_frames(content: bytes) -> Reading:
     magic = content[: len(MAGIC)]
     if magic not in (MAGIC, COMPACTED, COMPACTED_BEFORE):
         if magic[:6] == MAGIC[:6] and magic[6:7].isdigit() and magic[7:] in (b"\n", b"c"):
-            raise Damage(
+            raise OtherFormat(
                 f"a journal of format {magic[6:7].decode()}, and this version of causalcast reads "
                 f"format {MAGIC[6:7].decode()} (or it is damaged at byte 6)"
             )

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 
 from causalcast.datagrams import sealed_bytes as wire
 from causalcast.errors import WireError
+from causalcast.forks import close_in_child
 from causalcast.limits import Limit, Span
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
@@ -115,6 +116,7 @@ class UdpCarrier:
         family, kind, proto, _, place = found[0]
         bound = socket.socket(family, kind, proto)
         bound.setblocking(False)
+        close_in_child(bound)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER.value)
         try:

@@ -1,0 +1,32 @@
+"""What a process that is forked off must not keep: locks and ports belong to its parent.
+
+A node whose program forks, dies and is started again would find its journal locked and its port in
+use by the child for as long as that lives.
+"""
+
+import os
+import weakref
+from typing import Protocol
+
+
+class Closable(Protocol):
+    """A file or a socket."""
+
+    def close(self) -> None:
+        """Let go of it; once is enough."""
+
+
+_things: "weakref.WeakSet[Closable]" = weakref.WeakSet()
+
+
+def close_in_child(thing: Closable) -> None:
+    """Close this in every process that is forked off from now on."""
+    _things.add(thing)
+
+
+def _close_all() -> None:
+    for thing in list(_things):
+        thing.close()
+
+
+os.register_at_fork(after_in_child=_close_all)

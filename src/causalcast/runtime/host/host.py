@@ -245,12 +245,13 @@ class Host:
         self.parts.steps.take(lambda: self.parts.stack.leave(self.out))
         self._timers.cancel_all()
         await self._drain()
+        running.has_gone = True
+        self._timers.cancel_all()
+        await self._drain()  # what came meanwhile, too: its rows stand before the last one
         if running.stopped.is_set():
             return
         self.rows.add_now(LEAVE)
         self._end_turn()
-        running.has_gone = True
-        self._timers.cancel_all()
         await self.links.close()
         self._finish_life(None)
 

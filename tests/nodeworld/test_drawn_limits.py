@@ -5,8 +5,9 @@ import pytest
 from causalcast.limits import limits_of
 from causalcast.nodeworld import trial
 from causalcast.nodeworld.campaign import ENOUGH, NodeCampaign, expected_to_fire
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.drawn_limits import LEFT_OUT, expected
-from causalcast.nodeworld.plan import Plan, draw
+from causalcast.nodeworld.plan import Plan
 from causalcast.nodeworld.verdict import Outcome
 from causalcast.runtime.links.links import DIAL_TIMEOUT
 

@@ -8,7 +8,8 @@ import pytest
 from causalcast.cli.main import main
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError
-from causalcast.nodeworld.plan import Event, Plan, draw
+from causalcast.nodeworld.drawing import draw
+from causalcast.nodeworld.plan import Event, Plan
 from causalcast.nodeworld.plan_file import read_plan, text_of
 from causalcast.nodeworld.shrink import kind_of, shrink
 from causalcast.nodeworld.trial import try_plan

@@ -3,7 +3,7 @@
 import pytest
 from mutants_of_nodes import MUTANTS
 
-from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.trial import try_plan
 from causalcast.swarm.mutant import Mutant
 

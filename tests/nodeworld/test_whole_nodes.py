@@ -3,7 +3,7 @@
 import pytest
 
 from causalcast.nodeworld.campaign import run_campaign
-from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.trial import try_plan
 
 PROTOCOLS = ("vector_clock_broadcast", "cbcast", "locamu", "causal_separators", "cptcast")

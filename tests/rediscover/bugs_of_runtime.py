@@ -5,7 +5,8 @@ from typing import Any
 
 from causalcast.detectors.adaptive_heartbeat import AdaptiveHeartbeat
 from causalcast.detectors.heartbeat import Heartbeat
-from causalcast.runtime import node_trace
+from causalcast.protocols.causal_separators.spec import SPEC as ZONES
+from causalcast.runtime.host import host
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.earlier_life import EarlierLife
@@ -43,6 +44,18 @@ def call_apart(self: Inbox, groups: list[Any], handle: Any) -> None:
     for group in groups:
         self.call(group, handle)
 
+
+# A node once took everything in until its last link was closed, and waited for the disk once.
+NO_SECOND_LOOK = Rewritten(
+    Host,
+    "stop",
+    "    running.has_gone = True\n",
+    "",
+    also=[("    await self._drain()  # what came meanwhile, too: its rows", "    # its rows")],
+)
+AT_THE_END = (
+    "    running.has_gone = True\n    self._timers.cancel_all()\n    await self.links.close()\n"
+)
 
 MUTANTS = [
     PastBug(
@@ -96,7 +109,7 @@ MUTANTS = [
         mechanism="while its links closed a node still took messages in, and their rows stood "
         "behind its last one: it looked like a crash",
         mended="d345479",
-        patches=[Rewritten(Host, "stop", "    running.has_gone = True\n", "")],
+        patches=[NO_SECOND_LOOK],
         places=[VECTORS, CBCAST],
     ),
     PastBug(
@@ -106,6 +119,7 @@ MUTANTS = [
         mended="a3ad89b",
         patches=[
             Rewritten(LinkListener, "dropped", "if not self._running.has_gone:", "if True:"),
+            NO_SECOND_LOOK,
         ],
         places=[VECTORS, CBCAST, LOCAMU],
     ),
@@ -136,7 +150,7 @@ MUTANTS = [
         mended="57636ed",
         patches=[
             Rewritten(
-                node_trace,
+                host,
                 "open_log",
                 "except TraceError as error:",
                 "except ZeroDivisionError:",
@@ -303,7 +317,7 @@ MUTANTS = [
                 "        if more:\n            raise WireError('a message in pieces')\n",
             )
         ],
-        places=[CPTCAST, VECTORS],
+        places=[VECTORS, CPTCAST],
     ),
     PastBug(
         name="beats_wait_behind_what_is_long",
@@ -314,7 +328,7 @@ MUTANTS = [
             Patch(AdaptiveHeartbeat, "on_heard", lambda self, peer, out: None),
             Patch(Heartbeat, "on_heard", lambda self, peer, out: None),
         ],
-        places=[CPTCAST, VECTORS],
+        places=[VECTORS, CPTCAST],
     ),
     PastBug(
         name="publishers_that_wait_for_room_never_hear_of_the_end",
@@ -350,5 +364,57 @@ MUTANTS = [
             )
         ],
         places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="what_waited_for_the_disk_stood_behind_the_farewell",
+        mechanism="what came while a node stopped and waited for the disk was noted behind its "
+        "last row: it looked like a crash",
+        mended="34571bb",
+        patches=[
+            Rewritten(
+                Host,
+                "stop",
+                "    running.has_gone = True\n    self._timers.cancel_all()\n"
+                "    await self._drain()  # what came meanwhile, too: its rows stand before the "
+                "last one\n",
+                "",
+                also=[("    await self.links.close()\n", AT_THE_END)],
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="a_healthy_node_is_refused_as_older_storage",
+        mechanism="what others had passed on of a neighbour counted, after a crash, as if the "
+        "neighbour had said it in the life that was known: it was refused for ever",
+        mended="fd9616a",
+        patches=[
+            Rewritten(
+                Host,
+                "_begin",
+                "    self.parts.steps.persisting.update(",
+                "    if not self.blueprint.hosted():\n"
+                "        from causalcast.core.ids import number_of, origin_of\n"
+                "        from causalcast.runtime.lives import Known\n"
+                "        met = self._acquaintances._met\n"
+                "        for record in records:\n"
+                "            for one in self.wire.codec.publications(record.message):\n"
+                "                known = met.get(origin_of(one.id))\n"
+                "                if known is not None and number_of(one.id) > known.published:\n"
+                "                    met[origin_of(one.id)] = Known(\n"
+                "                        known.incarnation, known.start, known.life,\n"
+                "                        number_of(one.id))\n"
+                "    self.parts.steps.persisting.update(",
+            )
+        ],
+        places=[VECTORS, CBCAST],
+    ),
+    PastBug(
+        name="bodies_at_the_limit_grow_in_zones",
+        mechanism="a body of body_bytes did not fit where zones add to it: its link was cut, "
+        "again and again",
+        mended="fd9616a",
+        patches=[Patch(ZONES, "adds_to_bodies", 0)],
+        places=[Place("causal_separators", nodes=True)],
     ),
 ]

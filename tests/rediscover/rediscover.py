@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from causalcast.cli.shared.output import progress_bar
-from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.trial import try_plan
 from causalcast.swarm.campaign import try_seed
 from causalcast.swarm.mutant import mutants_of

@@ -7,12 +7,17 @@ where a node keeps no trace, and an application can be cheated in ways that no t
 import asyncio
 import contextlib
 import random
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.errors import CausalcastError
 from causalcast.runtime.node import Group, Node
 from causalcast.runtime.received_message import ReceivedMessage
+
+MOST_UNDER_WAY: Final = 50  # publications of one application that pours them out
 
 
 @dataclass
@@ -24,9 +29,11 @@ class Ledger:
     handed: dict[MessageId, bytes] = field(default_factory=dict)
     done: set[MessageId] = field(default_factory=set)  # acknowledged, and that is durable
     wrong: list[str] = field(default_factory=list)
-    reads_together: bool = True  # over all lives: groups were read in one order
+    has_one_order: bool = True  # over all lives: what it read and said came one after the other
     began: int = 0  # publications
-    waits: bool = False  # for a receipt, in this life
+    waits: int = 0  # for so many receipts, in this life
+    longest_wait: float = 0.0  # seconds, for a receipt that came
+    most_kept: int = 0  # bytes that its node kept for others
 
     def take(self, message: ReceivedMessage) -> None:
         """The application gets a message."""
@@ -45,17 +52,25 @@ class Habits:
 
     largest_body: int
     publications: int  # of each node, over all lives
+    pours: bool = False  # publishes without waiting for receipts
 
 
 class Application:
     """Publishes for a while, reads for ever; slow, forgetful or quick, as it is drawn."""
 
     def __init__(
-        self, node: Node, ledger: Ledger, chance: random.Random, habits: Habits, until: float
+        self,
+        node: Node,
+        ledger: Ledger,
+        chance: random.Random,
+        more: random.Random,
+        habits: Habits,
+        until: float,
     ) -> None:
+        """`more` has what was not drawn from the beginning: what `chance` gives stays the same."""
         self._node = node
         self._ledger = ledger
-        ledger.waits = False
+        ledger.waits = 0
         self._chance = chance
         self._habits = habits
         self._until = until  # when it ceases to publish
@@ -67,6 +82,11 @@ class Application:
         self._burst = chance.choice((1, 1, 5, 40, 200))
         # That it handled something, or could not; without a draw of its own, so seeds stay.
         self._says_twice = self._burst == 5
+        self._more = more
+        self._gives_back_late = more.random() < 0.3
+        self._acks_late = more.random() < 0.3
+        self._takes_long = 0.03 if habits.pours and more.random() < 0.5 else 0.0
+        self._calls: Counter[str] = Counter()  # of its node, that have not returned
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -80,11 +100,40 @@ class Application:
         if self._reads_together and groups:
             node.on_message(self._handle, *groups)
         else:
-            self._ledger.reads_together = False
+            self._ledger.has_one_order = False
             work += [self._read(node.group(name)) for name in groups]
         if self._chance.random() < 0.9:
-            work.append(self._publish())
+            work.append(self._pour() if self._habits.pours else self._publish())
         self._tasks = [loop.create_task(one) for one in work]
+
+    def still_waits_for(self) -> list[str]:
+        """Which calls of its node have not returned, in words."""
+        return [f"{count} times {call}" for call, count in self._calls.items() if count]
+
+    @contextlib.contextmanager
+    def _calls_its_node(self, call: str) -> Iterator[None]:
+        self._calls[call] += 1
+        try:
+            yield
+        finally:
+            self._calls[call] -= 1
+
+    async def _pour(self) -> None:
+        """Without waiting for receipts: nobody knows in which order those take effect."""
+        loop = asyncio.get_running_loop()
+        groups = [self._node.group(n) for n in self._node.config.blueprint.groups.names]
+        self._ledger.has_one_order = False
+        under_way: set[asyncio.Task[None]] = set()
+        while loop.time() < self._until and self._ledger.began < self._habits.publications:
+            await asyncio.sleep(self._more.choice((0.001, 0.005, 0.02)))
+            if len(under_way) < MOST_UNDER_WAY:
+                one = loop.create_task(self._publish_while_it_lives(self._chance.choice(groups)))
+                under_way.add(one)
+                one.add_done_callback(under_way.discard)
+
+    async def _publish_while_it_lives(self, group: Group) -> None:
+        with contextlib.suppress(CausalcastError):
+            await self._publish_one(group)
 
     async def _publish(self) -> None:
         """One after the other: of two that are under way nobody knows which is the first."""
@@ -103,11 +152,17 @@ class Application:
         self._ledger.began += 1
         self._ledger.log.append(("publish", group.name, body))
         within = 0.02 if self._gives_up and self._chance.random() < 0.3 else None
-        self._ledger.waits = True
+        loop, ledger = asyncio.get_running_loop(), self._ledger
+        began = loop.time()
+        ledger.waits += 1
         with contextlib.suppress(TimeoutError):  # then nobody knows whether it was published
-            receipt = await asyncio.wait_for(group.publish(body), within)
-            self._ledger.published[receipt.id] = body
-        self._ledger.waits = False
+            with self._calls_its_node("publish"):
+                receipt = await asyncio.wait_for(group.publish(body), within)
+            ledger.published[receipt.id] = body
+            ledger.longest_wait = max(ledger.longest_wait, loop.time() - began)
+        ledger.waits -= 1
+        kept = self._node.host().parts.stack.multicast.kept_bytes()
+        ledger.most_kept = max(ledger.most_kept, kept)
 
     def _body(self) -> bytes:
         """Some are as large as they may be."""
@@ -118,11 +173,27 @@ class Application:
     async def _read(self, group: Group) -> None:
         with contextlib.suppress(CausalcastError):
             async for message in group:
-                await self._handle(message)
+                if self._acks_late and self._more.random() < 0.3:
+                    self._ledger.take(message)
+                    self._tasks.append(asyncio.get_running_loop().create_task(self._ack(message)))
+                elif self._gives_back_late and self._more.random() < 0.1:
+                    self._ledger.take(message)
+                    later = self._more.choice((0.001, 0.1, 1.0))
+                    asyncio.get_running_loop().call_later(later, message.give_back)
+                else:
+                    await self._handle(message)
+
+    async def _ack(self, message: ReceivedMessage) -> None:
+        """Later, when others have come or the node has stopped."""
+        await asyncio.sleep(self._more.choice((0.001, 0.1, 0.5)))
+        with contextlib.suppress(CausalcastError):  # the node has stopped
+            with self._calls_its_node("ack"):
+                await message.ack(durable=True)
+            self._ledger.done.add(message.id)
 
     async def _handle(self, message: ReceivedMessage) -> None:
-        if self._is_slow:
-            await asyncio.sleep(0.005)
+        if self._is_slow or self._takes_long:
+            await asyncio.sleep(self._takes_long or 0.005)
         if self._falls_behind and self._chance.random() < 0.02:
             await asyncio.sleep(3.0)
         if self._gives_back and self._chance.random() < 0.1:
@@ -134,6 +205,7 @@ class Application:
         is_durable = self._chance.random() < 0.3
         if self._says_twice:
             await message.ack()
-        await message.ack(durable=is_durable)
+        with self._calls_its_node("ack"):
+            await message.ack(durable=is_durable)
         if is_durable:
             self._ledger.done.add(message.id)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.drawn_limits import expected
-from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.tales import tales_of
 from causalcast.nodeworld.trial import try_plan
 from causalcast.nodeworld.verdict import Outcome
 from causalcast.registry import find_protocol
@@ -79,7 +80,8 @@ class NodeCampaign:
 def expected_to_fire(protocol: str) -> tuple[str, ...]:
     """What a campaign of this protocol has to see."""
     is_resumed = find_protocol(protocol).restart == "resume"
-    return (*EXPECTED, *EXPECTED_OF_RESUMED) if is_resumed else EXPECTED
+    of_resumed = EXPECTED_OF_RESUMED if is_resumed else ()
+    return (*EXPECTED, *of_resumed, *tales_of(is_resumed))
 
 
 def run_campaign(

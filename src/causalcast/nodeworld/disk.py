@@ -13,8 +13,11 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from causalcast.disk import Disk, File, Worker
+
+LONGEST_SYNC: Final = 5.0  # times what one takes as a rule
 
 
 class Died(BaseException):
@@ -67,6 +70,8 @@ class SimDisk(Disk):
         self.is_full = False
         self.is_read_only = False
         self.fails_to_sync = False
+        self.capacity = 0  # bytes beside those of traces; 0: as many as come
+        self.trace_is_full = False
         self.failed_syncs = 0
         self.calls = 0
         self.die_in = 0  # calls; 0: not at all
@@ -102,6 +107,27 @@ class SimDisk(Disk):
             if not is_trace(path):
                 content.lose(self._chance)
 
+    def damage_traces(self) -> None:
+        """A power cut left something in the files of the trace that nobody wrote."""
+        for path, content in self._names.items():
+            if is_trace(path) and content.cached:
+                at = self._chance.randrange(len(content.cached))
+                kind = self._chance.choice(("cut", "zeros", "flip", "flip"))
+                if kind == "flip":
+                    content.cached[at] ^= 1 << self._chance.randrange(8)
+                else:
+                    zeros = 0 if kind == "cut" else len(content.cached) - at
+                    content.cached[at:] = bytes(zeros)
+                content.changed_from = min(content.changed_from, at)
+
+    def leave_room_for(self, size: int) -> None:
+        """So many more bytes can be written; what is removed makes room again."""
+        self.capacity = self._used() + size
+
+    def _used(self) -> int:
+        contents = {id(one): one for path, one in self._names.items() if not is_trace(path)}
+        return sum(len(content.cached) for content in contents.values())
+
     def files(self) -> dict[Path, bytes]:
         """Everything there is, for the judges."""
         return {path: bytes(content.cached) for path, content in self._names.items()}
@@ -117,7 +143,7 @@ class SimDisk(Disk):
         self.check_writable()
         if new:
             content.cut(0)
-        return SimFile(self, content)
+        return SimFile(self, content, is_trace(path))
 
     def exists(self, path: Path) -> bool:
         return path in self._names or any(path in name.parents for name in self._names)
@@ -169,10 +195,15 @@ class SimDisk(Disk):
                 self.on_death()
                 raise Died
 
-    def check_room(self) -> None:
-        """Raise if nothing more can be written."""
+    def check_room(self, size: int = 0, of_trace: bool = False) -> None:
+        """Raise if nothing more can be written, or not so much."""
         self.check_writable()
-        if self.is_full:
+        if of_trace and self.trace_is_full:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        is_full = self.is_full
+        if self.capacity and not of_trace and self._used() + size > self.capacity:
+            is_full = True
+        if is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def check_writable(self) -> None:
@@ -192,7 +223,11 @@ class SimDisk(Disk):
 
     def next_sync(self) -> float:
         """Seconds that the next sync takes."""
-        return self.sync_seconds * self._chance.choice((0.1, 0.5, 1.0, 1.0, 5.0))
+        return self.sync_seconds * self._chance.choice((0.1, 0.5, 1.0, 1.0, LONGEST_SYNC))
+
+    def longest_sync(self) -> float:
+        """Seconds that none takes longer than."""
+        return self.sync_seconds * LONGEST_SYNC
 
     def _found(self, path: Path) -> _Content:
         content = self._names.get(path)
@@ -209,8 +244,9 @@ def is_trace(path: Path) -> bool:
 class SimFile(File):
     """An open file on it."""
 
-    def __init__(self, disk: SimDisk, content: _Content) -> None:
+    def __init__(self, disk: SimDisk, content: _Content, of_trace: bool) -> None:
         super().__init__(-1)
+        self._of_trace = of_trace
         self._disk = disk
         self._content = content
         self._age = disk.age
@@ -227,7 +263,8 @@ class SimFile(File):
         if self._disk.die_in == 1 and not self._disk.is_full and not self._disk.is_read_only:
             self._put(offset, self._disk.some_of(data))
         self._disk.begin_call(self._age)
-        self._disk.check_room()
+        grows = max(0, offset + len(data) - len(self._content.cached))
+        self._disk.check_room(grows, self._of_trace)
         self._put(offset, data)
 
     def _put(self, offset: int, data: bytes) -> None:
@@ -257,7 +294,7 @@ class SimFile(File):
         return True
 
     def again(self) -> File:
-        other = SimFile(self._disk, self._content)
+        other = SimFile(self._disk, self._content, self._of_trace)
         other._age = self._age
         other._lock = self._lock
         self._lock.open_files += 1

@@ -20,6 +20,8 @@ from causalcast.runtime.links.carrier import ContextNow, ProtocolFactory
 from causalcast.runtime.links.doorway import Guest, Strangers
 
 WINDOW: Final = 1 << 16  # bytes under way in one direction, as a kernel has it
+COUNTED_FOR: Final = 10.0  # seconds in which dials from one machine to another are counted
+MOST_DIALS: Final = 50  # in such a time
 
 
 class Network:
@@ -35,6 +37,9 @@ class Network:
         self.bytes_per_second = 0  # of each way; 0: as many as come
         self.bytes = 0  # that arrived
         self.dials = 0
+        self.most_dials = 0  # from one machine to another within such a time
+        self._recent_dials: dict[tuple[int, int], collections.deque[float]] = {}
+        self._flaky: dict[tuple[int, int], float] = {}  # how many times a way connections last
         self._silent: set[tuple[int, int]] = set()  # ways: from, to
         self._doors: dict[int, SimDoorway] = {}
         self._streams: dict[Stream, None] = {}
@@ -54,6 +59,7 @@ class Network:
     def heal(self) -> None:
         """Everything passes again; what was under way goes on."""
         self._silent.clear()
+        self._flaky.clear()
         for stream in list(self._streams):
             stream.pump()
 
@@ -66,6 +72,10 @@ class Network:
     def is_silent(self, a: int, b: int) -> bool:
         """Whether nothing passes from one machine to another now."""
         return (a, b) in self._silent
+
+    def let_nothing_last(self, a: int, b: int, ways: float) -> None:
+        """Connections between two machines are lost when so many latencies have passed."""
+        self._flaky[a, b] = self._flaky[b, a] = ways
 
     def half_close(self, a: int, b: int) -> bool:
         """The first loses its connections to the second, which hears of it when it writes."""
@@ -115,6 +125,7 @@ class Network:
     async def connect(self, factory: ProtocolFactory, me: int, port: int) -> None:
         """Dial; OSError if nobody is there, and no answer at all on a silent way."""
         self.dials += 1
+        self._note_dial(me, port)
         await asyncio.sleep(self.way(me, port))
         if self.is_silent(me, port) or self.is_silent(port, me):
             self.count("dial_unanswered")
@@ -132,6 +143,20 @@ class Network:
         door.let_in(theirs, str(me))
         await asyncio.sleep(self.way(port, me))
         mine.begin(factory())
+        if (me, port) in self._flaky:
+            lasts = self._flaky[me, port] * self.way(me, port)
+            self.loop.call_later(lasts, self._lose, mine, context=_NOBODY)
+
+    def _note_dial(self, me: int, port: int) -> None:
+        recent = self._recent_dials.setdefault((me, port), collections.deque())
+        recent.append(self.loop.time())
+        while recent[0] < self.loop.time() - COUNTED_FOR:
+            recent.popleft()
+        self.most_dials = max(self.most_dials, len(recent))
+
+    def _lose(self, end: "SimTransport") -> None:
+        if not end.is_over:
+            end.broken(ConnectionResetError("it did not last"))
 
     def forget(self, stream: "Stream") -> None:
         """Nothing passes there any more."""
@@ -334,6 +359,8 @@ class SimTransport(asyncio.Transport):
     def look_at_buffer(self) -> None:
         """Let the writer wait while more is in the buffer than it asked for."""
         waiting = self.stream.unsent()
+        if self._is_closing and not waiting:  # what was written has left, as far as one can tell
+            self._network.loop.call_soon(self._lose, None, context=self.context)
         if not self._is_paused and waiting > self._high:
             self._is_paused = True
             self._network.count("writer_paused")
@@ -380,7 +407,7 @@ class SimTransport(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             self.stream.end(None)
-            self._network.loop.call_soon(self._lose, None, context=self.context)
+            self.look_at_buffer()
 
     def abort(self) -> None:
         self._is_closing = True

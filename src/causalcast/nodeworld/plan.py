@@ -1,34 +1,15 @@
-"""What is going to happen in a world, drawn from a seed before it begins."""
+"""What is going to happen in a world."""
 
-import random
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from causalcast.limits import limits_of
-from causalcast.nodeworld.drawn_limits import ROOMS, drawn_limits
-from causalcast.registry import find_protocol
+from causalcast.nodeworld.drawn_limits import ROOMS
 
 UNTIL: Final = 6.0  # seconds in which things happen; then comes the calm
-JOINED_AFTER: Final = 1.5  # seconds in which whoever founds a cluster is left alone
-
-MESH: Final = 'kind = "full_mesh"'
-# Protocols for overlays that nodes join; their nodes are somebody new in every life.
-JOINED: Final = ("cptcast", "plumtree", "prc_broadcast")
-VIEWS: Final = 'kind = "hyparview"\nactive_view = 3\nprobe_every = 300\nretry_after = 200'
-
-ENDS: Final = ("kill", "kill", "power", "stop", "lives", "die_writing", "die_writing")
-DISTURBANCES: Final = (
-    "cut",
-    "half_close",
-    "silence",
-    "one_way",
-    "slow",
-    "freeze",
-    "full",
-    "read_only",
-    "sync_error",
-)
+LATENCIES: Final = (0.1, 1.0, 20.0, 200.0)  # milliseconds
 SLOWEST: Final = 20_000  # bytes per second
+OF_TIME: Final = ("s", "us", "times")  # units of limits that say how often things happen
 
 
 @dataclass
@@ -63,147 +44,18 @@ class Plan:
     is_durable: bool = True  # else nodes keep nothing, and nobody may die
     events: list[Event] = field(default_factory=list)
     drawn_limits: dict[str, float] = field(default_factory=dict)  # by name; those of the file, too
+    until: float = UNTIL  # seconds in which things happen
+    pours: bool = False  # applications publish without waiting for receipts
+    tale: str = ""  # what the world is about, if it is about something
 
     def draws_times(self) -> bool:
         """Whether limits are drawn that say how often things happen."""
         every = limits_of(*ROOMS)
-        return any(every[name].unit in ("s", "us", "times") for name in self.drawn_limits)
+        return any(every[name].unit in OF_TIME for name in self.drawn_limits)
 
-
-def draw(protocol: str, seed: int) -> Plan:
-    """The plan of a seed."""
-    chance = random.Random(f"nodes/{protocol}/{seed}")
-    machines = chance.randint(2, 4)
-    is_joined = protocol in JOINED
-    is_resumed = find_protocol(protocol).restart == "resume"
-    overlay, options = _shape(protocol, chance)
-    limits = _limits(chance)
-    plan = Plan(
-        seed=seed,
-        protocol=protocol,
-        machines=machines,
-        overlay=overlay,
-        options=options,
-        groups='all = "*"' if is_joined else _groups(machines, chance),
-        limits=limits,
-        latency_ms=chance.choice((0.1, 1.0, 20.0, 200.0)),
-        bytes_per_second=chance.choice((0, 0, 0, 0, SLOWEST, 200_000)),
-        largest_piece=chance.choice((40, 1500, 1 << 16, 1 << 16)),
-        sync_ms=chance.choice((0.1, 2.0, 30.0)),
-        level=chance.choice(("full", "deliveries", "none")),
-        largest_body=min(
-            chance.choice((10, 100, 2000, limits["body_bytes"])), limits["body_bytes"]
-        ),
-        publications=chance.choice((40, 200, 1000)),
-        is_joined=is_joined,
-        is_durable=is_resumed and chance.random() < 0.75,
-    )
-    if not plan.is_durable and chance.random() < 0.5:
-        plan.level = "none"  # publications travel as runs
-    for _ in range(chance.randint(0, 8)):
-        plan.events += _some_event(plan, chance)
-    if is_resumed and plan.is_durable and chance.random() < 0.2:
-        plan.events += _old_disk(plan, chance)
-    plan.events.sort(key=lambda event: event.at)
-    plan.drawn_limits = drawn_limits(protocol, seed, plan.limits)
-    _let_it_be_carried(plan)
-    return plan
-
-
-def _let_it_be_carried(plan: Plan) -> None:
-    """What is published in seconds is to be carried within minutes, whatever is repeated."""
-    if plan.largest_piece < 1000:
-        plan.largest_body = min(plan.largest_body, 2000)
-    if plan.largest_body > 2000:
-        plan.publications = min(plan.publications, max(4, 4_000_000 // plan.largest_body))
-    if plan.bytes_per_second == SLOWEST:
-        plan.largest_body = min(plan.largest_body, 2000)
-        plan.publications = min(plan.publications, 60)
+    def forget_drawn_times(self) -> None:
+        """Things happen as often as they do in nodes as they are shipped."""
         every = limits_of(*ROOMS)
-        for name in list(plan.drawn_limits):  # patience that no slow way meets
-            if every[name].unit in ("s", "us", "times"):
-                del plan.drawn_limits[name]
-
-
-def _shape(protocol: str, chance: random.Random) -> tuple[str, str]:
-    if protocol in JOINED:
-        return VIEWS, ""
-    if protocol in ("locamu", "delta_neighbourhood"):
-        return f'kind = "{chance.choice(("line", "star"))}"', ""
-    if protocol == "causal_separators":
-        return 'kind = "line"', "zone_size = 2"
-    return MESH, ""
-
-
-def _groups(machines: int, chance: random.Random) -> str:
-    members = sorted(chance.sample(range(1, machines + 1), chance.randint(1, machines)))
-    return f'all = "*"\nsome = {members}'
-
-
-def _limits(chance: random.Random) -> dict[str, int]:
-    """Often at their smallest."""
-    drawn: dict[str, Any] = {
-        "body_bytes": chance.choice((3000, 60_000, 1 << 20)),
-        "send_buffer_bytes": chance.choice((4096, 1 << 16, 8 << 20)),
-        "held_bytes": chance.choice((1, 4096, 8 << 20)),
-        "inbox_bytes": chance.choice((1, 4096, 8 << 20)),
-        "compact_bytes": chance.choice((1, 20_000, 64 << 20)),
-        "control_per_second": chance.choice((50, 1000)),
-    }
-    return drawn
-
-
-def _some_event(plan: Plan, chance: random.Random) -> list[Event]:
-    at = chance.uniform(0.1, UNTIL)
-    machine = chance.randint(1, plan.machines)
-    other = chance.choice([n for n in range(1, plan.machines + 1) if n != machine])
-    back = at + chance.choice((0.01, 0.5, 2.0))
-    may_die = plan.is_joined or plan.is_durable
-    if may_die and chance.random() < 0.5:
-        if plan.is_joined:
-            at, back = at + JOINED_AFTER, back + JOINED_AFTER
-        return _end_of(machine, at, back, chance)
-    kind = chance.choice(DISTURBANCES)
-    is_of_disk = kind in ("full", "read_only", "sync_error")
-    if is_of_disk and not may_die:
-        kind, is_of_disk = "cut", False  # a node whose disk fails dies
-    if is_of_disk:
-        if plan.is_joined:
-            at, back = at + JOINED_AFTER, back + JOINED_AFTER
-        return [Event(at, kind, (machine,)), Event(back, "disk_works", (machine,))]
-    if kind == "freeze":
-        return [Event(at, kind, (machine,)), Event(back, "go_on", (machine,))]
-    if kind in ("silence", "one_way"):
-        return [Event(at, kind, (machine, other)), Event(back, "heal")]
-    if kind == "slow":
-        return [Event(at, kind, (machine, other), chance.choice((0.3, 2.0, 8.0)))]
-    return [Event(at, kind, (machine, other))]
-
-
-def _end_of(machine: int, at: float, back: float, chance: random.Random) -> list[Event]:
-    """A process ends and begins again, perhaps several times within one handshake."""
-    kind = chance.choice(ENDS)
-    if kind == "lives":
-        events = []
-        for _ in range(chance.randint(2, 4)):
-            events += [Event(at, "kill", (machine,)), Event(at + 0.001, "start", (machine,))]
-            at += chance.choice((0.005, 0.05, 0.4))
-        return events
-    if kind == "die_writing":
-        events = [Event(at, kind, (machine,), chance.randint(1, 40))]
-        events += [Event(at + 0.5, "start", (machine,)), Event(at + 2.0, "kill", (machine,))]
-        return [*events, Event(at + 2.001, "start", (machine,))]  # what was torn is read again
-    return [Event(at, kind, (machine,)), Event(back, "start", (machine,))]
-
-
-def _old_disk(plan: Plan, chance: random.Random) -> list[Event]:
-    """A copy of a disk is made, and takes its place later on."""
-    machine = (chance.randint(1, plan.machines),)
-    copied = chance.uniform(0.1, 4.0)
-    died = copied + chance.choice((0.1, 1.0, 2.0))
-    return [
-        Event(copied, "copy", machine),
-        Event(died, "kill", machine),
-        Event(died + 0.001, "put_back", machine),
-        Event(died + 0.01, "start", machine),
-    ]
+        for name in list(self.drawn_limits):
+            if every[name].unit in OF_TIME:
+                del self.drawn_limits[name]

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from causalcast.errors import CausalcastError
 from causalcast.nodeworld.application import Application, Habits, Ledger
@@ -12,8 +13,14 @@ from causalcast.nodeworld.disk import SimDisk
 from causalcast.nodeworld.lives import Life
 from causalcast.nodeworld.machine import SimMachine
 from causalcast.nodeworld.network import Network
+from causalcast.runtime.links.links import CLOSE_WITHIN
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.trace.node_log import SUFFIX, ended_well
+
+OUTLIVES: Final = 0.7  # seconds that an application goes on when its node has stopped
+SYNCS_TO_STOP: Final = 5  # of those that take longest: what was written before is waited for
+STOPS_WITHIN: Final = 1.0  # seconds beside those and what links may take
 
 
 class SimProcess:
@@ -25,6 +32,7 @@ class SimProcess:
         network: Network,
         disk: SimDisk,
         chance: random.Random,
+        more: random.Random,
         habits: Habits,
     ) -> None:
         self.config = config_of_life(1)  # of this life or the last one
@@ -35,11 +43,14 @@ class SimProcess:
         self.seen: Counter[str] = Counter()  # rare things that happened inside
         self.failures: list[str] = []  # starts that were refused, nodes that stopped by themselves
         self.has_old_disk = False
+        self.said_before = 0  # rows of its ledger before its disk became an old one
         self._config_of_life = config_of_life
         self._lives = 0
         self._network = network
         self._chance = chance
+        self._more = more
         self._habits = habits
+        self._application: Application | None = None
         self._life: Life | None = None
         self._dead: list[tuple[Life, Node]] = []  # held, or the garbage collector would end them
         self._copy: Mapping[Path, bytes] | None = None
@@ -73,12 +84,26 @@ class SimProcess:
             return
         self.node = node
         ledger = self.ledgers.setdefault(self.config.node, Ledger())
-        Application(node, ledger, self._chance, self._habits, publishes_until).start()
+        self._application = Application(
+            node, ledger, self._chance, self._more, self._habits, publishes_until
+        )
+        self._application.start()
         try:
             await node.wait_stopped()
         except CausalcastError as error:
             self.failures.append(f"node {self.config.node} stopped: {error}")
+            await asyncio.sleep(OUTLIVES)
+            self._look_at_application()
             self._forget()
+
+    def _look_at_application(self) -> None:
+        """Its node has stopped: whatever it asked for must have been answered."""
+        assert self._application is not None
+        for call in self._application.still_waits_for():
+            self.failures.append(
+                f"the application of node {self.config.node} still waits for the node, which has "
+                f"stopped: {call}"
+            )
 
     def _forget(self) -> None:
         """The process is gone, and its application with it."""
@@ -90,6 +115,7 @@ class SimProcess:
             parts = self.node.host().parts
             self.seen["run"] += parts.arrivals.runs
             self.seen["compaction"] += 0 if parts.keeper is None else parts.keeper.compactions
+            self.seen["cut_silent"] += self.node.host().links.counts["cut_silent"]
         self.disk.process_ended()
         self._life = self.node = None
 
@@ -130,6 +156,8 @@ class SimProcess:
             return False
         self.disk.put_back(self._copy)
         self.has_old_disk = True
+        ledger = self.ledgers.get(self.config.node)
+        self.said_before = 0 if ledger is None else len(ledger.log)
         return True
 
     async def stop(self) -> bool:
@@ -137,13 +165,33 @@ class SimProcess:
         life, node = self._life, self.node
         if life is None or node is None or life.stands_still:
             return False
-        stopping = self._network.loop.create_task(node.stop(), context=life.context())
+        loop = self._network.loop
+        began = loop.time()
+        stopping = loop.create_task(node.stop(), context=life.context())
         await asyncio.wait([stopping], timeout=60)
         if life.is_over:
             return False  # something ended it meanwhile
         if not stopping.done():
             self.failures.append(f"node {self.config.node} did not stop within a minute")
             return False
+        syncs = SYNCS_TO_STOP * self.disk.longest_sync()
+        within = STOPS_WITHIN + CLOSE_WITHIN.value + syncs
+        if loop.time() - began > within:
+            took = f"{loop.time() - began:.1f} seconds (at most {within:.1f})"
+            self.failures.append(f"node {self.config.node} took too long to stop: {took}")
+        await asyncio.sleep(OUTLIVES)
         if self._life is life:
+            self._look_at_application()
+            self._look_at_last_row(node)
             self._forget()
         return True
+
+    def _look_at_last_row(self, node: Node) -> None:
+        """Whoever stops in good order says so, and nothing behind it: else it looks like a
+        crash."""
+        log, config = node.host().rows.trace, self.config
+        if log is None or log.waits() or node.host().running.failure is not None:
+            return
+        assert config.trace is not None
+        if not ended_well(config.trace / f"node-{config.node}{SUFFIX}", self.disk):
+            self.failures.append(f"the last row of node {config.node} is no farewell")

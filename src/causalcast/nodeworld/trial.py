@@ -14,11 +14,12 @@ from causalcast.nodeworld.application import Habits
 from causalcast.nodeworld.configs import config_of
 from causalcast.nodeworld.disk import Died, SimDisk
 from causalcast.nodeworld.loop import WorldLoop
-from causalcast.nodeworld.network import Network
-from causalcast.nodeworld.plan import UNTIL, Event, Plan
+from causalcast.nodeworld.network import COUNTED_FOR, MOST_DIALS, Network
+from causalcast.nodeworld.plan import Event, Plan
 from causalcast.nodeworld.process import SimProcess
 from causalcast.nodeworld.rest import LogLines, Rest
 from causalcast.nodeworld.verdict import Outcome, judge_world
+from causalcast.nodeworld.what_it_costs import vanished
 
 MOST_CALLBACKS: Final = 3_000_000
 ENDINGS: Final = ("kill", "power", "stop", "die_writing", "full", "read_only", "sync_error")
@@ -46,13 +47,15 @@ class World:
                 self.network,
                 SimDisk(random.Random(chance.random()), plan.sync_ms / 1000),
                 random.Random(chance.random()),
-                Habits(plan.largest_body, plan.publications),
+                random.Random(f"more/{plan.protocol}/{plan.seed}/{machine}"),
+                Habits(plan.largest_body, plan.publications, plan.pours),
             )
             for machine in range(1, plan.machines + 1)
         }
         self._rest = Rest(self.network, self.processes, lines)
         some = next(iter(self.processes.values()))
         self.guarantees = list(some.config.blueprint.protocol.guarantees)
+        self.has_bad_trace = False  # it is no witness
         loop.set_exception_handler(self._unheard)
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -63,15 +66,17 @@ class World:
     async def run(self) -> None:
         """Everything that the plan says, the calm, and the end."""
         for process in self.processes.values():
-            process.start(UNTIL)
+            process.start(self.plan.until)
             if self.plan.is_joined:
                 await asyncio.sleep(JOIN_EVERY)
         for event in self.plan.events:
             await asyncio.sleep(max(0.0, event.at - self.loop.time()))
             if await self._happens(event):
                 self.outcome.fired[event.kind] = self.outcome.fired.get(event.kind, 0) + 1
-        await asyncio.sleep(max(0.0, UNTIL - self.loop.time()))
+        await asyncio.sleep(max(0.0, self.plan.until - self.loop.time()))
         await self._calm()
+        if self.plan.tale:
+            self.outcome.fired[self.plan.tale] = 1
         for process in self.processes.values():
             await process.stop()
             self.outcome.problems += process.failures
@@ -101,6 +106,8 @@ class World:
             return self.network.half_close(a, b)
         if event.kind == "slow":
             self.network.latency[a, b] = event.value
+        elif event.kind == "flaky":
+            self.network.let_nothing_last(a, b, event.value)
         else:
             self.network.silence(a, b, one_way=event.kind == "one_way")
         return True
@@ -112,7 +119,7 @@ class World:
 
     def _start(self, who: SimProcess, event: Event) -> bool:
         if not who.is_up:
-            who.start(UNTIL)
+            who.start(self.plan.until)
         return True
 
     def _die_writing(self, who: SimProcess, event: Event) -> bool:
@@ -132,6 +139,19 @@ class World:
         disk.is_full = event.kind == "full"
         disk.is_read_only = event.kind == "read_only"
         disk.fails_to_sync = event.kind == "sync_error"
+        disk.trace_is_full = event.kind == "trace_full"
+        disk.capacity = 0
+        self.has_bad_trace = self.has_bad_trace or disk.trace_is_full
+        return True
+
+    def _damage_trace(self, who: SimProcess, event: Event) -> bool:
+        who.crash(power=True)
+        who.disk.damage_traces()
+        self.has_bad_trace = True
+        return True
+
+    def _tight(self, who: SimProcess, event: Event) -> bool:
+        who.disk.leave_room_for(round(event.value))
         return True
 
     _DEEDS: Final[dict[str, Callable[["World", SimProcess, Event], bool]]] = {
@@ -146,6 +166,9 @@ class World:
         "full": _disk_fails,
         "read_only": _disk_fails,
         "sync_error": _disk_fails,
+        "trace_full": _disk_fails,
+        "trace_damaged": _damage_trace,
+        "tight": _tight,
         "disk_works": _disk_fails,
     }
 
@@ -155,12 +178,13 @@ class World:
         for process in self.processes.values():
             process.go_on()
             disk = process.disk
-            disk.is_full = disk.is_read_only = disk.fails_to_sync = False
-            disk.die_in = 0
+            disk.is_full = disk.is_read_only = disk.fails_to_sync = disk.trace_is_full = False
+            disk.die_in = disk.capacity = 0
             process.failures = [f for f in process.failures if not any(o in f for o in OF_ITS_DISK)]
         if any(process.has_old_disk for process in self.processes.values()):
             await asyncio.sleep(60.0)  # who has lost what it said may be refused for ever
             self._forgive_old_disks()
+            self.outcome.problems += vanished(self.processes)
             return
         judges_storms = not self.plan.draws_times()
         self.outcome.problems += await self._rest.come(judges_storms)
@@ -191,7 +215,12 @@ def _try(plan: Plan) -> Outcome:
                 loop.run_until_complete(world.run())
         except Exception as error:
             outcome.problems.append(f"the world broke: {error!r}")
-        judge_world(world.guarantees, world.processes, plan.is_joined, outcome)
+        judge_world(world.guarantees, world.processes, plan, world.has_bad_trace, outcome)
+        if not plan.draws_times() and world.network.most_dials > MOST_DIALS:
+            outcome.problems.append(
+                f"a storm of dials: {world.network.most_dials} from one to another in "
+                f"{COUNTED_FOR:g} seconds (at most {MOST_DIALS})"
+            )
         outcome.callbacks = loop.callbacks
         outcome.seconds = loop.time()
         outcome.fired.update(world.network.counts)

@@ -16,7 +16,9 @@ from causalcast.judge.judge import judge
 from causalcast.judge.judgement import Violation
 from causalcast.nodeworld.application import Ledger
 from causalcast.nodeworld.disk import is_trace
+from causalcast.nodeworld.plan import Plan
 from causalcast.nodeworld.process import SimProcess
+from causalcast.nodeworld.what_it_costs import too_much
 from causalcast.trace.foreign_line import Record
 from causalcast.trace.foreign_log import import_records
 from causalcast.trace.gather import gather
@@ -40,7 +42,11 @@ class Outcome:
 
 
 def judge_world(
-    guarantees: list[str], processes: Mapping[int, SimProcess], is_joined: bool, outcome: Outcome
+    guarantees: list[str],
+    processes: Mapping[int, SimProcess],
+    plan: Plan,
+    has_bad_trace: bool,
+    outcome: Outcome,
 ) -> None:
     """Everything that is wrong, written into the outcome, with a digest of what happened.
 
@@ -48,6 +54,7 @@ def judge_world(
     lost what it said, and nobody can be blamed for that: the others must not be misled by it.
     """
     every = {node: (p, ledger) for p in processes.values() for node, ledger in p.ledgers.items()}
+    is_joined = plan.is_joined
     digest = hashlib.sha256()
     for node, (_, ledger) in every.items():
         digest.update(repr((node, ledger.log, sorted(ledger.done))).encode())
@@ -58,17 +65,18 @@ def judge_world(
     for node, ledger in ledgers.items():
         outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
     outcome.problems += _wrong_bodies(ledgers)
+    outcome.problems += too_much(plan, processes)
     run = None
     try:
         run = _gathered(processes, digest)
     except CausalcastError as error:
-        if not is_misled:
+        if not is_misled and not has_bad_trace:
             outcome.problems.append(f"its trace cannot be gathered: {error}")
     outcome.digest = digest.hexdigest()[:16]
-    if run is not None and not is_misled:
+    if run is not None and not is_misled and not has_bad_trace:
         outcome.problems += _violations(run, guarantees)
         outcome.problems += _held_against(run, ledgers, is_joined)
-    if all(ledger.reads_together for ledger in ledgers.values()):
+    if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
             whole = False if is_joined or is_misled else None

@@ -390,6 +390,12 @@ def count_rows(path: Path) -> int:
     return _end_of(path, Disk()).next_pos
 
 
+def ended_well(path: Path, disk: Disk) -> bool:
+    """Whether the last row of the log at `path` says that the node left in good order."""
+    end = _last_end(path, disk)
+    return end is not None and end.ended_well
+
+
 def put_aside(path: Path, disk: Disk, at_us: int) -> None:
     """Rename all pieces of a log, so that nobody takes them for one; people may look at them."""
     for piece in [*pieces_of(path, disk), path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from causalcast.cli.shared.output import print_facts, progress_bar
 from causalcast.nodeworld.campaign import NodeCampaign, facts_of, run_campaign
-from causalcast.nodeworld.plan import draw
+from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.plan_file import read_plan, text_of
 from causalcast.nodeworld.shrink import shrink
 from causalcast.nodeworld.trial import try_plan

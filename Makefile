@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo chaos test test-slow test-all test-fast lint format check-wheels changelog nightly mutants \
 	rediscover bench buses \
-	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz clean help
+	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz fuzz-member clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -20,6 +20,7 @@ help:
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make rediscover  look for our own past bugs, and write docs/rediscovered.md (hours)"
 	@echo "make chaos KILLS=200  kill, stop and cut off real nodes of three protocols; judge them"
+	@echo "make fuzz-member   a member that attacks, at every protocol (FUZZ_SECONDS in all)"
 	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
 	@echo "make bench     the simulator's speed beside a plain loop"
 	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
@@ -93,6 +94,9 @@ FUZZ_SECONDS ?= 30
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python tests/fuzz/fuzz.py --all --seconds $(FUZZ_SECONDS) --corpus build/fuzz
+
+fuzz-member: $(VENV)/.dev
+	PYTHONPATH=tests/integration $(BIN)/python tests/fuzz/fuzz_members.py --seconds $(FUZZ_SECONDS)
 
 bench: compile
 	$(BIN)/python benchmarks/run.py

@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+for folder in ("fuzz", "integration"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))

@@ -238,7 +238,10 @@ class Subject:
         made = drawn.message(self.classes)
         try:
             layer, message = self.codec.decode(self.codec.encode(made))
-            admission.check(tuple(self.codec.publications(message)))
+            admission.check(peer, tuple(self.codec.publications(message)))
+            admission.check_spoken_of(
+                self.codec.nodes_spoken_of(message), self.codec.groups_spoken_of(message)
+            )
         except (WireError, OverflowError):  # numbers of more than 64 bits cannot be sent
             return
         stack.receive(layer, peer, message, out)

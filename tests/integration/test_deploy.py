@@ -6,6 +6,7 @@ run, with the folder of a test in the place of theirs.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,3 +77,36 @@ def _answers(folder: Path) -> bool:
             return bool(client.ask("status")["takes_part"])
     except NodeError:
         return False
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_the_unit_exposes_little() -> None:
+    unit = DEPLOY / "causalcast@.service"
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unrecognized option" in done.stderr:
+        pytest.skip("a systemd-analyze that cannot look at files")
+    assert done.returncode == 0, done.stdout[-400:]  # 20 is an exposure of 2.0
+
+
+def test_the_container_file_keeps_to_good_practice() -> None:
+    """What a linter of container files looks at first."""
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    words = [line.split() for line in lines if line and line[0].isupper()]
+    images = [line[1] for line in words if line[0] == "FROM"]
+    assert all(":" in image and not image.endswith(":latest") for image in images)
+    assert all(Path(line[1]).is_absolute() for line in words if line[0] == "WORKDIR")
+    users = [line[1] for line in words if line[0] == "USER"]
+    assert users and users[-1] not in ("root", "0")
+    assert not [line for line in words if line[0] == "ADD" or "sudo" in line]
+    runs = [line for line in lines if "pip install" in line]
+    assert runs and all("--no-cache-dir" in line for line in runs)
+    for line in lines:
+        if line.startswith(("ENTRYPOINT", "CMD")):
+            assert json.loads(line.split(" ", 1)[1]), "in the form that needs no shell"
+    (health,) = [line for line in lines if line.startswith("HEALTHCHECK")]
+    assert json.loads(health.partition("CMD ")[2]) == ["causalcast", "status", "--dir", "/node"]

@@ -21,7 +21,7 @@ from causalcast.parts.addressed.member_lists import Joined
 from causalcast.parts.broadcast.reliable_sending import Have
 from causalcast.parts.broadcast.stamped_broadcast import Stamped
 from causalcast.protocols.cbcast.timestamped import Timestamped
-from causalcast.protocols.locamu.messages import Admission, Subscription
+from causalcast.protocols.locamu.messages import Admission, Gone, Subscription
 from causalcast.protocols.naive_flood import Copy
 from causalcast.runtime.links.greeting import read_greeting
 from causalcast.runtime.security.admission import Admission as AdmissionCheck
@@ -426,6 +426,22 @@ def test_who_signs_two_bodies_under_one_number_is_blamed_and_nobody_else(tmp_pat
             assert one.status()["delivered"] == two.status()["delivered"] == {"all": 1}
             await one.group("all").publish(b"the rest goes on")
             assert (await take(two.group("all"), 2))[1] == b"the rest goes on"
+
+    asyncio.run(story())
+
+
+def test_nobody_expels_a_node_that_is_linked(tmp_path: Path) -> None:
+    """On a line 1-2-3 node 3 tells node 2 that node 1 is gone, which it has a link to."""
+    town = Neighbourhood(tmp_path, 3, "locamu", 'kind = "line"', tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, two, 2) as liar:
+            await until(lambda: 3 in links(two))
+            liar.say(Gone(NodeId(1), True, [], True))
+            await until(lambda: two.status()["conditions"]["gone_refused"] == 1)
+            await one.group("all").publish(b"still here")
+            assert await take(two.group("all"), 1) == [b"still here"]
+            assert two.status()["conditions"]["gone"] == 0
 
     asyncio.run(story())
 

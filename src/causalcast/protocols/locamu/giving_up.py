@@ -88,12 +88,16 @@ class GivingUp:
         if not self._around.knows(peer):
             out.note("locamu.nonsense", sender)
             return
-        if peer not in departures.gone and not self._peers.fits_budget(peer, departures.gone):
-            # It was told to somebody that did not know of the others. Nothing is given up then.
+        is_linked = peer in self._peers.links
+        fits = self._peers.fits_budget(peer, departures.gone)
+        if peer not in departures.gone and (is_linked or not fits):
+            # It was told to somebody that did not know of the others, or whoever says so is wrong
+            # or lies. Nothing is given up then; if its link breaks, that is told again.
             if peer not in departures.refused:
                 departures.refused[peer] = None
                 out.note("locamu.gone_refused", peer)
             return
+        departures.refused.pop(peer, None)
         self.declare_gone(peer, out)
         if told.ready and self._has_all(sender, told.pending):
             departures.heard[peer][sender] = None

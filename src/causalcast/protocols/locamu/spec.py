@@ -109,7 +109,8 @@ SPEC = ProtocolSpec(
         "locamu.gone": "a node was declared gone for good",
         "locamu.given_up": "nothing that a node that is gone published is waited for any more",
         "locamu.expelled": "this node was declared gone for good",
-        "locamu.gone_refused": "a node was declared gone elsewhere, beyond what can be passed",
+        "locamu.gone_refused": "a node was declared gone elsewhere that is linked here, or beyond "
+        "what can be passed",
         "locamu.never_admitted": "the node that admits to a group being joined was declared gone",
     },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from causalcast.errors import NodeError
+from causalcast.runtime.operating.control_client import control_path
 
 _SOCKET = re.compile(r"control-(.+)\.sock")
 
@@ -22,11 +23,16 @@ class FoundNode:
     folder: Path
     name: str  # its id, or "new" if that is new in every life
 
+    def socket(self) -> Path:
+        """Where it can be asked while it runs."""
+        return control_path(self.folder, self.name)
+
 
 def find_node(place: Path, wanted: str | None) -> FoundNode:
     """The node called `wanted` (an id, or the name of its folder) in `place`.
 
-    Without a name: the only one there is. NodeError if there is none, or more than one.
+    Those that run come first. Without a name: the only one there is. NodeError if there is none, or
+    more than one.
     """
     if not place.is_dir():
         raise NodeError(f"{place}: no such folder; --dir is the folder of the cluster or the node")
@@ -36,6 +42,8 @@ def find_node(place: Path, wanted: str | None) -> FoundNode:
     else:
         chosen = [node for node in found if wanted == node.name]
         chosen = chosen or [node for node in found if wanted == node.folder.resolve().name]
+    running = {node.socket().resolve(): node for node in chosen if node.socket().is_socket()}
+    chosen = list(running.values()) or chosen
     if len(chosen) == 1:
         return chosen[0]
     known = ", ".join(sorted({node.name for node in found}))

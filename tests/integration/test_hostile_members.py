@@ -430,8 +430,31 @@ def test_who_signs_two_bodies_under_one_number_is_blamed_and_nobody_else(tmp_pat
     asyncio.run(story())
 
 
-def test_nobody_expels_a_node_that_is_linked(tmp_path: Path) -> None:
+def test_nobody_is_gone_whom_the_authority_has_not_revoked(tmp_path: Path) -> None:
+    """On a line 1-2-3-4 node 3 tells that node 4 is gone, which is down for a while."""
+    town = Neighbourhood(tmp_path, 4, "locamu", 'kind = "line"', tls=True)
+
+    async def story() -> None:
+        async with one_and_two(town) as (one, two), Liar(town, two, 2) as liar:
+            await until(lambda: 3 in links(two))
+            liar.say(Gone(NodeId(4), True, [], True))
+            await until(lambda: two.status()["trouble"].get("unproven_gone", 0) == 1)
+            assert two.status()["conditions"]["gone"] == 0 and 3 in links(two)
+            with pytest.raises(NodeError, match="the authority has not revoked node 4"):
+                two.command("gone 4")
+            one.command("gone 4")  # which has the authority: that is the proof
+            await until(lambda: two._running().links.tls.revocations.nodes == {4})  # type: ignore[union-attr]
+            liar.say(Gone(NodeId(4), True, [], True))
+            await until(lambda: two.status()["conditions"]["gone"] == 1)
+
+    asyncio.run(story())
+
+
+def test_nobody_expels_a_node_that_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a line 1-2-3 node 3 tells node 2 that node 1 is gone, which it has a link to."""
+    monkeypatch.setattr(AdmissionCheck, "are_proven_gone", lambda *_: True)  # as without TLS
     town = Neighbourhood(tmp_path, 3, "locamu", 'kind = "line"', tls=True)
 
     async def story() -> None:

@@ -1,6 +1,8 @@
 """Nodes over TLS: they know one another, strangers get nothing, and the revoked are cut off."""
 
 import asyncio
+import logging
+import socket
 import ssl
 import time
 from datetime import timedelta
@@ -11,6 +13,7 @@ from loopback_nodes import Neighbourhood, links, take, until
 
 from causalcast import Node
 from causalcast.errors import CausalcastError, ConfigError, NodeError
+from causalcast.limits import set_to
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.carrier import TcpCarrier
 from causalcast.runtime.links.enrolment import ask, client_context, enrol
@@ -239,8 +242,16 @@ def test_a_token_gives_one_identity_and_no_more(tmp_path: Path) -> None:
             assert not again(0).exists()
             assert trouble(one)["enrolled"] == 1 and trouble(one)["refused_tokens"] == 1
             lapsed = make_token(authority, 7, 9, timedelta(seconds=-1))
-            with pytest.raises((OSError, NodeError)):
+            with pytest.raises(ConfigError, match="this token lapsed"):
                 await enrol(TcpCarrier(), contact, lapsed, again, 5)
+            certificate, key = authority.make_ticket(7, 7, timedelta(seconds=-1))
+            ticket = Identity(
+                *(tmp_path, certificate, key, authority.certificates, identity.passport)
+            )
+            with pytest.raises(OSError):  # nor is one that does not say so
+                await greeting_at(
+                    TcpCarrier(), contact, one.host().links.greeting, 5, client_context(ticket)
+                )
             assert not again(0).exists()
             certificate, key = authority.make_ticket(7, 7, timedelta(minutes=1))
             ticket = Identity(
@@ -271,3 +282,22 @@ def test_a_node_without_its_identity_does_not_start(tmp_path: Path) -> None:
     (town.identity(2) / "key.pem").unlink()
     with pytest.raises(CausalcastError, match="`causalcast keys` makes identities"):
         asyncio.run(start(2))
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_peer_that_accepts_and_stays_silent_is_told_in_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tls: bool
+) -> None:
+    town = Neighbourhood(tmp_path, 2, tls=tls)
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", town.ports[1])):
+            async with town.node(2) as node:
+                await until(lambda: node.status()["trouble"].get("dials_failed", 0) >= 2)
+
+    quick = {"runtime.links.links.dial_timeout": 1.0, "runtime.links.doorway.handshake_within": 0.5}
+    with set_to(quick):
+        asyncio.run(story())
+    assert "dialling node 1 failed" in caplog.text
+    assert "Traceback" not in caplog.text and "never retrieved" not in caplog.text

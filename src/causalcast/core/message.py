@@ -54,6 +54,9 @@ class Message:
     __slots__ = ()
 
     wire: ClassVar[Wire]
+    # The field that names a node of which the message says that it never comes back. Where nodes
+    # prove who they are, that is believed only of those whom the authority has revoked.
+    names_gone: ClassVar[str] = ""
 
     def joins(self, sender: NodeId) -> "list[Membership]":
         """Who becomes a member of which group by this message, which `sender` sent.

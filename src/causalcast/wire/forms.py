@@ -83,6 +83,7 @@ class Forms(ABC):
         self._nodes: dict[type[Message], Callable[[Any], list[NodeId]]] = {}
         self._spoken_of: dict[type[Message], Callable[[Any], Iterable[int]]] = {}
         self._groups: dict[type[Message], Callable[[Any], Iterable[int]]] = {}
+        self._gone: dict[type[Message], Callable[[Any], Iterable[int]]] = {}
         self._names: list[str] = []
         for layer, classes in enumerate(layers):
             for message_class in classes:
@@ -139,6 +140,10 @@ class Forms(ABC):
         """The same for groups."""
         return self._groups[type(message)](message)
 
+    def declared_gone(self, message: Message) -> Iterable[int]:
+        """The nodes of which a message says that they never come back."""
+        return self._gone[type(message)](message)
+
     def digest(self, *facts: object) -> str:
         """A short name for the wire version, the list of messages, and further `facts`."""
         text = repr((WIRE_VERSION, self._names, facts))
@@ -180,6 +185,10 @@ class Forms(ABC):
         ):
             found = [_all_of(wanted, f"m.{f.name}", f.kind, inner) for f in fields]
             table[kind] = eval(f"lambda m: {_joined(found)}", scope)
+        gone = [_all_of(None, f"m.{f.name}", f.kind, "declared_gone") for f in fields]
+        if kind.names_gone:
+            gone.append(f"(m.{kind.names_gone},)")
+        self._gone[kind] = eval(f"lambda m: {_joined(gone)}", scope)
         shape = ", ".join(f"{name}: {spelled(what)}" for name, what in kind.wire.fields.items())
         self._names.append(f"{form.layer} {kind.wire.name}({shape})")
 

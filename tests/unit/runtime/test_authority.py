@@ -208,6 +208,21 @@ def test_tokens_of_a_revoked_node_give_nothing(tmp_path: Path) -> None:
     authority.redeem(new, 5, key().public_key())  # whoever gives one now means it
 
 
+def test_the_list_says_which_nodes_were_revoked(tmp_path: Path) -> None:
+    authority = Authority.found(tmp_path / "authority", "demo")
+    old = authority.make_identity(tmp_path / "1", 1).passport.serial
+    authority.make_identity(tmp_path / "2", 2)
+    authority.revoke(serial=old)
+    assert authority.revocations().nodes == frozenset(), "a key that was rotated is no node"
+    for node in (1, 2):
+        authority.revoke(node=node)
+    assert authority.revocations().nodes == {1, 2}
+    authority.make_identity(tmp_path / "2", 2)
+    authority.make_identity(tmp_path / "3", 3)
+    authority.revoke(node=3)
+    assert authority.revocations().nodes == {1, 3}, "who got a new identity is back"
+
+
 def test_a_new_key_of_the_authority_beside_the_old_one_and_then_alone(tmp_path: Path) -> None:
     authority = Authority.found(tmp_path / "authority", "demo")
     old = authority.make_identity(tmp_path / "old", 1).certificate

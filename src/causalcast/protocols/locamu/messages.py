@@ -143,6 +143,7 @@ class Gone(Message):
     the receiver but what it numbered `pending`; `asks`: say the same."""
 
     wire = Wire("locamu.gone", peer=NodeId, ready=bool, pending=list[int], asks=bool)
+    names_gone = "peer"
 
     def __init__(self, peer: NodeId, ready: bool, pending: list[int], asks: bool) -> None:
         self.peer = peer

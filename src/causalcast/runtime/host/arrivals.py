@@ -41,6 +41,7 @@ class Arrivals:
         protocol: str,
         fail: Fail,
     ) -> None:
+        self.unproven = 0  # messages that declare nodes gone whom nobody has revoked
         self.runs = 0  # publications that travelled together, so often
         self._stack = stack
         self._steps = steps
@@ -114,6 +115,11 @@ class Arrivals:
                 admission.check_spoken_of(
                     codec.nodes_spoken_of(message), codec.groups_spoken_of(message)
                 )
+                if self._over_tls:
+                    gone = codec.declared_gone(message)
+                    if gone and not admission.are_proven_gone(gone):
+                        self.unproven += 1  # not a lie for certain: the proof may be on its way
+                        continue
                 if admission.looks_at_members:
                     admission.check_members(peer, message)
                 if carried and carried[-1].id >> NUMBER_BITS == peer:

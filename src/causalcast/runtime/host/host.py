@@ -32,6 +32,7 @@ from causalcast.runtime.links.links import Links
 from causalcast.runtime.machine import Machine, NodeClock
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import LEAVE, NOTE, complete_log, open_log
+from causalcast.runtime.security.authority import Authority
 from causalcast.runtime.security.tls import Tls, objection_to
 from causalcast.runtime.storage.durable_entry import Identity
 from causalcast.runtime.storage.journal import Journal
@@ -391,7 +392,26 @@ class Host:
         """Carry out what an operator commands, such as `gone 3`."""
         self.running.check_alive()
         command = self._understand(words)
+        if self.blueprint.protocol.commands[command.name].gives_up:
+            self._prove_gone(command.arguments[0])
         self.parts.steps.take(lambda: self.parts.stack.command(command, self.out))
+
+    def _prove_gone(self, node: int) -> None:
+        """Let the authority revoke a node that is given up, if it is here: else nobody with
+        certificates would believe it."""
+        tls, authority = self.links.tls, self.config.security.authority
+        if tls is None or node in tls.revocations.nodes:
+            return
+        if authority is None:
+            raise NodeError(
+                f"the authority has not revoked node {node}, so nobody would believe that it is "
+                f"gone: `causalcast keys revoke AUTHORITY --id {node}`, or command it at the node "
+                "with [security] authority"
+            )
+        Authority.open(authority).revoke(node=node)
+        tls.refresh()
+        self.links.cut_off_revoked()
+        self.parts.key_watch.spread()
 
     def _understand(self, words: str) -> Command:
         try:

@@ -117,6 +117,7 @@ class Parts:
             lambda: publishing.published,
             lambda origin: stack.multicast.furthest(origin),
             signatures,
+            None if tls is None else lambda: tls.revocations.nodes,
         )
         self.arrivals = Arrivals(
             stack, steps, wire.codec, admission, waiting, inbox, rows, acquaintances, book,

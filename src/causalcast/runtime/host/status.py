@@ -42,6 +42,8 @@ def _link_counts(host: Host) -> dict[str, int]:
     counts = dict(host.links.counts)
     if host.links.strangers.turned_away:
         counts["turned_away"] = host.links.strangers.turned_away
+    if host.parts.arrivals.unproven:
+        counts["unproven_gone"] = host.parts.arrivals.unproven
     if host.links.tls is not None and not host.links.tls.is_kept():
         counts["revocations_not_kept"] = 1
     return counts

@@ -62,6 +62,9 @@ class ControlClient:
         try:
             with short_name(control_path(folder, node)) as name:
                 self._socket.connect(name)
+        except (FileNotFoundError, ConnectionRefusedError):
+            self._socket.close()
+            raise NodeError(f"node {node} does not run in {folder}") from None
         except OSError as error:
             self._socket.close()
             raise NodeError(f"node {node} does not answer in {folder} ({error.strerror})") from None

@@ -32,9 +32,12 @@ class Admission:
         published: Callable[[], int],
         furthest: Callable[[NodeId], int],
         signatures: Signatures | None,
+        revoked: Callable[[], frozenset[int]] | None = None,
     ) -> None:
         """`nodes`: all there are, None where they come and go; `published`: my last number;
-        `furthest`: the greatest number of an origin that may come now, as the protocol says."""
+        `furthest`: the greatest number of an origin that may come now, as the protocol says;
+        `revoked`: the nodes that the authority has revoked, None where there is none."""
+        self._revoked = revoked
         self._me = me
         self._groups = len(groups.names)
         self._nodes = None if nodes is None else frozenset(nodes)
@@ -95,6 +98,14 @@ class Admission:
             raise Rejected("unknown_node", f"it speaks of node {stranger}, who is unknown")
         if not self._every_group.issuperset(groups):
             raise Rejected("unknown_group", "it speaks of a group that there is not")
+
+    def are_proven_gone(self, nodes: Iterable[int]) -> bool:
+        """Whether it may be believed of these nodes that they never come back.
+
+        Where there is an authority its word is the proof: it is signed, travels everywhere, and who
+        is revoked does not come back.
+        """
+        return self._revoked is None or self._revoked().issuperset(nodes)
 
     def knows_all(self, nodes: Iterable[int]) -> bool:
         """Whether all of these nodes can be there."""

@@ -37,7 +37,7 @@ from causalcast.runtime.security.identity import (
     write_key,
 )
 from causalcast.runtime.security.issued_log import IssuedLog
-from causalcast.runtime.security.revocations import MOST_BYTES, Revocations
+from causalcast.runtime.security.revocations import MOST_BYTES, Revocations, nodes_extension
 
 AUTHORITY_KEY: Final = "authority.key"
 ISSUED: Final = "issued.jsonl"
@@ -186,25 +186,28 @@ class Authority:
                 if line["serial"] not in before.serials
                 and (line["serial"] == serial or (node is not None and _is_of(line, node, used)))
             ]
-            if not chosen:
+            is_new = node is not None and node not in before.nodes and _is_known(given, node)
+            if not chosen and not is_new:
                 what = f"node {node}" if node is not None else f"serial {serial}"
                 raise ConfigError(f"{self.folder}: nothing of {what} is there to be revoked")
             now = datetime.now(UTC).timestamp()
             lapsed = {line["serial"] for line in given if line["until"] < now}
             serials = frozenset({*before.serials, *chosen} - lapsed)
-            self._sign_revocations(before.number + 1, serials)
             if node is not None:
                 self._remember({"revoked": node})
+            self._sign_revocations(before.number + 1, serials)
             return chosen
 
     def _sign_revocations(self, number: int, serials: frozenset[int]) -> None:
         now = datetime.now(UTC)
+        nodes = _revoked_nodes(self._log().lines(all_of_them=False))
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self.certificates[0].subject)
             .last_update(now)
             .next_update(now + timedelta(days=AUTHORITY_DAYS))
             .add_extension(x509.CRLNumber(number), critical=False)
+            .add_extension(nodes_extension(nodes), critical=False)
         )
         for serial in sorted(serials):
             revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
@@ -215,7 +218,7 @@ class Authority:
                 f"{self.folder}: {len(serials)} revocations are more than a greeting can carry; "
                 "`causalcast keys renew` gives the cluster a new authority"
             )
-        Revocations(number, serials, der).write(self.folder / REVOKED)
+        Revocations(number, serials, der, nodes).write(self.folder / REVOKED)
 
     # Small things
 
@@ -279,6 +282,22 @@ def _is_of(line: dict[str, Any], node: int, used: set[int]) -> bool:
     if line["for"] == NODE:
         return bool(first <= node <= last)
     return bool(first == last == node and line["serial"] not in used)
+
+
+def _is_known(given: list[dict[str, Any]], node: int) -> bool:
+    """Whether something was given out for exactly this node."""
+    return any(line["ids"] == [node, node] for line in given)
+
+
+def _revoked_nodes(lines: list[dict[str, Any]]) -> frozenset[int]:
+    """Nodes that were revoked, and got nothing new since."""
+    revoked: set[int] = set()
+    for line in lines:
+        if "revoked" in line:
+            revoked.add(line["revoked"])
+        elif line.get("for") == NODE and line["ids"][0] == line["ids"][1]:
+            revoked.discard(line["ids"][0])
+    return frozenset(revoked)
 
 
 def _is_later_revoked(lines: list[dict[str, Any]], ticket: int, node: int) -> bool:

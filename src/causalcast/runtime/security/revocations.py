@@ -4,6 +4,7 @@ Because it is signed and numbered it may come from anybody: of two lists the one
 number counts. Nodes tell it in their greetings, so that it needs to be put at one node only.
 """
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from causalcast.errors import ConfigError, WireError
 from causalcast.limits import Limit
 from causalcast.runtime.security.identity import UNREADABLE, write_whole
 
+_NODES: Final = x509.ObjectIdentifier("1.3.6.1.3.7400.1")  # in the arc for experiments
 # A list travels in a greeting, which has at most 64 KiB.
 MOST_BYTES: Final = Limit(
     "runtime.security.revocations.most_bytes",
@@ -29,10 +31,17 @@ MOST_BYTES: Final = Limit(
 class Revocations:
     """A list as a node believes it; number 0 is the empty list that nobody had to sign."""
 
-    def __init__(self, number: int, serials: frozenset[int], der: bytes) -> None:
+    def __init__(
+        self,
+        number: int,
+        serials: frozenset[int],
+        der: bytes,
+        nodes: frozenset[int] = frozenset(),
+    ) -> None:
         self.number = number
         self.serials = serials
         self.der = der
+        self.nodes = nodes  # that were revoked as such, whatever certificates they had
 
     @staticmethod
     def none() -> "Revocations":
@@ -52,11 +61,12 @@ class Revocations:
             signed = x509.load_der_x509_crl(der)
             number = signed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
             serials = frozenset(revoked.serial_number for revoked in signed)
+            nodes = _nodes_in(signed)
         except UNREADABLE as error:
             raise WireError(f"no list of revocations: {error}") from None
         if not _is_signed(signed, authorities):
             raise WireError("a list of revocations that the authority did not sign")
-        return Revocations(number, serials, der)
+        return Revocations(number, serials, der, nodes)
 
     @staticmethod
     def read(path: Path, authorities: list[x509.Certificate]) -> "Revocations":
@@ -75,6 +85,21 @@ class Revocations:
         """Write it as PEM."""
         signed = x509.load_der_x509_crl(self.der)
         write_whole(path, signed.public_bytes(serialization.Encoding.PEM), 0o644)
+
+
+def nodes_extension(nodes: frozenset[int]) -> x509.UnrecognizedExtension:
+    """The nodes that were revoked, as a part of the list."""
+    return x509.UnrecognizedExtension(_NODES, json.dumps(sorted(nodes)).encode())
+
+
+def _nodes_in(signed: x509.CertificateRevocationList) -> frozenset[int]:
+    for extension in signed.extensions:
+        if extension.oid == _NODES and isinstance(extension.value, x509.UnrecognizedExtension):
+            found = json.loads(extension.value.value)
+            if not isinstance(found, list) or not all(type(node) is int for node in found):
+                raise ValueError("no list of nodes")
+            return frozenset(found)
+    return frozenset()  # of an earlier version
 
 
 def _is_signed(signed: x509.CertificateRevocationList, authorities: list[x509.Certificate]) -> bool:

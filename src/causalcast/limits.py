@@ -109,6 +109,12 @@ class Span(Bound):
         self.value = value
 
 
+def forget(prefix: str) -> None:
+    """Take out limits of modules that were loaded for a while: those whose names begin so."""
+    for name in [name for name in _ALL if name.startswith(prefix)]:
+        del _ALL[name]
+
+
 def limits_of(*rooms: str) -> dict[str, Bound]:
     """All limits of some rooms of the package (`parts`, `runtime.links`, …), by name, in order.
 

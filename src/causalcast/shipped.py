@@ -6,12 +6,14 @@ from pathlib import Path
 from causalcast.errors import ConfigError
 
 PACKAGE = Path(__file__).parent
-KINDS = {"scenarios": ".toml", "examples": ".py"}
+KINDS = {"scenarios": ".toml", "examples": ".py", "past_failures": ".toml"}
+ELSEWHERE = {"past_failures": "tests/simulation/past_failures"}  # in a checkout
 
 
 def samples(kind: str) -> list[Path]:
     """The files of a kind: inside the installed package, or in the checkout that it runs from."""
-    for folder in (PACKAGE / "samples" / kind, PACKAGE.parent.parent / kind):
+    checkout = PACKAGE.parent.parent / ELSEWHERE.get(kind, kind)
+    for folder in (PACKAGE / "samples" / kind, checkout):
         if folder.is_dir():
             return sorted(folder.glob(f"*{KINDS[kind]}"))
     return []

@@ -8,7 +8,7 @@ import pytest
 
 from causalcast.core import Message, NodeId, Outbox
 from causalcast.errors import ConfigError
-from causalcast.judge import Judgement, Violation, judge
+from causalcast.judge import Judgement, Violation, judge, without_losses
 from causalcast.protocols.locamu.giving_up import GivingUp
 from causalcast.protocols.locamu.messages import GivenUp, Gone
 from causalcast.protocols.locamu.protocol import Locamu
@@ -20,7 +20,7 @@ from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, run_campaign, try_seed
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.mutant import Mutant, Patch
-from causalcast.swarm.trial import try_scenario, without_losses
+from causalcast.swarm.trial import try_scenario
 from causalcast.testing import Cluster
 from causalcast.trace.schema import GUARANTEES
 

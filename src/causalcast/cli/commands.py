@@ -22,6 +22,7 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
             "run a scenario in the simulator, write its trace",
             TOOLS,
         ),
+        Command("lab", "simulate.lab", "see it in a browser: run, interfere, change a protocol"),
         Command("scenarios", "shared.samples", "list the scenarios that came with the package"),
         Command(
             "swarm", "simulate.swarm", "random scenarios from seeds, judged and made small", TOOLS

@@ -5,6 +5,6 @@ the definitions word by word, and the two are compared on thousands of random ru
 """
 
 from causalcast.judge.judge import judge
-from causalcast.judge.judgement import Judgement, Violation
+from causalcast.judge.judgement import Judgement, Violation, without_losses
 
-__all__ = ["Judgement", "Violation", "judge"]
+__all__ = ["Judgement", "Violation", "judge", "without_losses"]

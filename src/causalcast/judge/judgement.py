@@ -1,5 +1,6 @@
 """What the judge says about a run: per property the violations, and what is merely pending."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from causalcast.trace.kinds import GUARANTEES
@@ -45,3 +46,22 @@ class Judgement:
     def blamed(self, guarantee: str) -> set[int]:
         """The nodes at which `guarantee` is violated or pending."""
         return {violation.node for violation in self.violations[guarantee]}
+
+
+def without_losses(found: Judgement, gone: Sequence[int]) -> tuple[Judgement, int]:
+    """The violations without those that the loss of a node explains, and how many those were.
+
+    What comes late is never excused, and nothing that anybody else published.
+    """
+
+    def is_loss(violation: Violation) -> bool:
+        missing = violation.message if violation.kind == "missing" else violation.cause
+        is_missing = violation.kind in ("missing", "gap") and missing is not None
+        return is_missing and missing is not None and missing >> 32 in gone
+
+    kept = {
+        name: [violation for violation in violations if not is_loss(violation)]
+        for name, violations in found.violations.items()
+    }
+    before, after = (sum(map(len, v.values())) for v in (found.violations, kept))
+    return Judgement(kept, frozenset()), before - after

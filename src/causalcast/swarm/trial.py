@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import CausalcastError, TraceError
-from causalcast.judge import Judgement, Violation, judge
+from causalcast.judge import Judgement, judge, without_losses
 from causalcast.limits import set_to
 from causalcast.simulator.directed_run import DirectedRun
 from causalcast.simulator.scenario_run import ScenarioRun, prepare
@@ -146,25 +146,6 @@ def shallow_stack() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
-
-
-def without_losses(found: Judgement, gone: Sequence[int]) -> tuple[Judgement, int]:
-    """The violations without those that the loss of a node explains, and how many those were.
-
-    What comes late is never excused, and nothing that anybody else published.
-    """
-
-    def is_loss(violation: Violation) -> bool:
-        missing = violation.message if violation.kind == "missing" else violation.cause
-        is_missing = violation.kind in ("missing", "gap") and missing is not None
-        return is_missing and missing is not None and missing >> 32 in gone
-
-    kept = {
-        name: [violation for violation in violations if not is_loss(violation)]
-        for name, violations in found.violations.items()
-    }
-    before, after = (sum(map(len, v.values())) for v in (found.violations, kept))
-    return Judgement(kept, frozenset()), before - after
 
 
 def promised(spec: ProtocolSpec) -> list[str]:

@@ -1,0 +1,70 @@
+"""`causalcast lab`: a page that runs scenarios, draws what happens, and lets people interfere."""
+
+import argparse
+import os
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from causalcast.errors import ConfigError
+from causalcast.lab.engine import Lab
+from causalcast.lab.serving import EngineProcess, LabServer
+from causalcast.lab.site import HOW_TO_GET_IT, config, export, first_run, page_files, site
+
+DEFAULT_PORT = 8765
+
+
+def add_to(subparsers: Any) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "lab",
+        description="Open the lab in a browser: choose a scenario and a protocol, watch messages "
+        "and what waits for what, crash nodes and cut links, change the protocol and see it break.",
+        epilog="The engine is a process of this machine, or with --pyodide Python inside the page; "
+        f"{HOW_TO_GET_IT}. Example: causalcast lab --export site --pyodide pyodide-314.0.7.tgz",
+    )
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help="on 127.0.0.1; 0: any (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pyodide", type=Path, metavar="PLACE", help="folder or .tgz of the npm package pyodide"
+    )
+    parser.add_argument(
+        "--export", type=Path, metavar="FOLDER", help="write the page with all it needs, and end"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C, or write it."""
+    pyodide = options.pyodide or _kept_pyodide()
+    if options.export is not None:
+        if pyodide is None:
+            raise ConfigError(f"--export: Python inside the page needs --pyodide; {HOW_TO_GET_IT}")
+        export(site(pyodide), options.export)
+        print(f"wrote {options.export}; any web server can serve it:")
+        print(f"python -m http.server --directory {options.export}")
+        return 0
+    if pyodide is not None:
+        server = LabServer(site(pyodide), None, options.port)
+    else:
+        lab = Lab()
+        files = {**page_files(), "config.json": config("process"), "first.json": first_run(lab)}
+        lab.close()
+        server = LabServer(files, EngineProcess(), options.port)
+    print(f"the lab is at {server.address} (Ctrl-C ends it)", flush=True)
+    if not options.no_browser and os.isatty(1):
+        webbrowser.open(server.address)
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def _kept_pyodide() -> Path | None:
+    """Where somebody put it once and for all."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kept = cache / "causalcast" / "pyodide"
+    return kept if kept.is_dir() else None

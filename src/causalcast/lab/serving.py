@@ -1,0 +1,185 @@
+"""The lab over HTTP on this machine: the files of the page, and the engine in a process of its own.
+
+An edited protocol is code that runs here. So only who has the token of the address that was printed
+can ask, and only on this machine: no other page in the browser has it.
+"""
+
+import contextlib
+import hmac
+import json
+import secrets
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from causalcast.errors import ConfigError
+
+LONGEST_QUESTION: Final = 4 << 20
+SECONDS: Final = 60.0  # for one answer
+TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "wasm": "application/wasm",
+    "zip": "application/zip",
+}
+POLICY: Final = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data:; frame-ancestors 'none'"
+)
+
+
+class EngineProcess:
+    """The engine in a process, begun anew when it was stopped or took too long."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()  # one question at a time
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, text: str) -> str:
+        """The answer to one question."""
+        line = json.dumps(json.loads(text))  # one line
+        with self._lock:
+            process = self._running()
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
+                ready, _, _ = select.select([process.stdout], [], [], self._seconds)
+                answer = process.stdout.readline() if ready else ""
+            except (BrokenPipeError, ValueError):
+                answer = ""
+                ready = [process.stdout]
+            if answer:
+                return answer
+            self.stop()
+            if ready:
+                return json.dumps({"error": "the engine was stopped"})
+            return json.dumps({"error": f"no answer within {self._seconds:g} s: stopped"})
+
+    def stop(self) -> None:
+        """End the process, whatever it does; the next question begins another."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "causalcast.lab.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return self._process
+
+
+class LabServer:
+    """Serves files; questions go to an engine where there is one."""
+
+    def __init__(self, files: dict[str, bytes], engine: EngineProcess | None, port: int) -> None:
+        self.files = files
+        self.engine = engine
+        self.token = secrets.token_urlsafe(18) if engine is not None else ""
+        try:
+            self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(self))
+        except OSError as error:
+            raise ConfigError(f"port {port}: {error.strerror}; choose another --port") from None
+        self._http.daemon_threads = True
+        self.port: int = self._http.server_address[1]
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser."""
+        asks = f"?token={self.token}" if self.token else ""
+        return f"http://127.0.0.1:{self.port}/{asks}"
+
+    def serve(self) -> None:
+        """Until `close` is called in another thread, or Ctrl-C."""
+        try:
+            self._http.serve_forever(poll_interval=0.2)
+        finally:
+            self._http.server_close()
+            if self.engine is not None:
+                self.engine.stop()
+
+    def close(self) -> None:
+        """Let `serve` return."""
+        self._http.shutdown()
+
+
+def _handler_of(server: LabServer) -> Callable[..., BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """One request."""
+
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            name = self.path.partition("?")[0].lstrip("/") or "index.html"
+            data = server.files.get(name)
+            if not self._is_meant_for_us():
+                self._answer(421, b"not the name of this server", "txt")
+            elif data is None:
+                self._answer(404, b"no such file", "txt")
+            else:
+                self._answer(200, data, name.rpartition(".")[2])
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            if length > LONGEST_QUESTION:
+                self.close_connection = True
+                self._answer(413, b"too long a question", "txt")
+                return
+            text = self.rfile.read(length).decode(errors="replace")
+            if not self._is_meant_for_us():
+                self._answer(421, b"not the name of this server", "txt")
+                return
+            given = self.headers.get("X-Lab-Token", "")
+            if server.engine is None or not hmac.compare_digest(given, server.token):
+                self._answer(403, b"open the whole address that `causalcast lab` printed", "txt")
+            elif self.path == "/stop":
+                server.engine.stop()
+                self._answer(200, b"{}", "json")
+            elif self.path == "/ask":
+                try:
+                    answer = server.engine.ask(text)
+                except json.JSONDecodeError:
+                    self._answer(400, b"not JSON", "txt")
+                else:
+                    self._answer(200, answer.encode(), "json")
+            else:
+                self._answer(404, b"no such file", "txt")
+
+        def _is_meant_for_us(self) -> bool:
+            """By its name: a foreign name that leads here is an attack of another page."""
+            names = (f"127.0.0.1:{server.port}", f"localhost:{server.port}")
+            return self.headers.get("Host", "") in names
+
+        def _answer(self, code: int, data: bytes, ending: str) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", TYPES.get(ending, "text/plain; charset=utf-8"))
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("Cache-Control", "no-cache")
+            with contextlib.suppress(ConnectionError):  # the page was closed meanwhile
+                self.end_headers()
+                self.wfile.write(data)
+
+        def log_message(self, *words: Any) -> None:
+            """Nothing: the terminal is for people."""
+
+    return Handler

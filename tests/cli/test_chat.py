@@ -6,6 +6,9 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
+from causalcast.cli.run import chat
 from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -37,6 +40,15 @@ def say(person: "subprocess.Popen[str]", text: str) -> None:
 def line_of(person: "subprocess.Popen[str]") -> str:
     assert person.stdout is not None
     return person.stdout.readline().rstrip("\n")
+
+
+def test_what_is_being_typed_stays_below_what_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(chat, "_is_terminal", lambda: True)
+    monkeypatch.setattr(chat.readline, "get_line_buffer", lambda: "half a sen")
+    chat._print_above("Ada (node-1): tea?")
+    assert capsys.readouterr().out == "\r\x1b[KAda (node-1): tea?\n> half a sen"
 
 
 def test_two_people_talk(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from fuzz_members import MOST_GROWTH, attack
 
-SECONDS = 9.0
+SECONDS = 8.0
 
 
 @pytest.mark.slow

@@ -131,7 +131,8 @@ class Table:
         """Every key must have been taken."""
         for key in self._content:
             close = difflib.get_close_matches(key, self._known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(self._known)
+            known = ", ".join(dict.fromkeys(self._known))
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {known}"
             path = self._path(key)
             raise ConfigError(f"{self.at(path)}: unknown key {path!r}; {hint}")
 

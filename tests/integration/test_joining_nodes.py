@@ -24,8 +24,11 @@ BOTH = pytest.mark.parametrize(
 class Comers:
     """Nodes that know nothing but the address of a contact."""
 
-    def __init__(self, folder: Path, protocol: str, transport: str = "tcp") -> None:
+    def __init__(
+        self, folder: Path, protocol: str, transport: str = "tcp", options: str = ""
+    ) -> None:
         self.folder = folder
+        self.options = options  # of the protocol, as TOML
         self.transport = transport
         self.protocol = protocol
         self.nodes: dict[int, Node] = {}
@@ -46,6 +49,7 @@ class Comers:
             {contact}
             [protocol]
             name = "{self.protocol}"
+            {self.options}
             [overlay]
             kind = "hyparview"
             active_view = 3
@@ -278,3 +282,46 @@ def test_killed_nodes_come_back_as_somebody_new(
     found = judge(run)
     assert [violation for name in SAFETY for violation in found.violations[name]] == []
     assert run.header.faults == {"crash": 2}
+
+
+@pytest.mark.parametrize("protocol", ["cptcast", "prc_broadcast"])
+def test_who_publishes_faster_than_others_join_waits(tmp_path: Path, protocol: str) -> None:
+    """Links are made safe from a log of bounded length. Publishers that outran it were alone for
+    ever, each with links to all the others."""
+
+    async def story() -> None:
+        comers = Comers(tmp_path, protocol, options="log = 100")
+        nodes = [await comers.come(node) for node in (1, 2, 3)]
+        quiet = asyncio.Event()
+
+        async def publish(node: Node) -> None:
+            while not quiet.is_set():
+                await node.group("all").publish(b"as fast as it goes")
+
+        publishers = [asyncio.create_task(publish(node)) for node in nodes for _ in range(4)]
+        await comers.all_take_part()
+        await asyncio.sleep(1)
+        quiet.set()
+        await asyncio.gather(*publishers)
+
+        def heard_last(node: Node) -> bool:
+            return all(node.id == other.id or last_of(node, other.id) for other in nodes)
+
+        heard: dict[int, dict[int, int]] = {node.id: {} for node in nodes}
+        published = {node.id: node.status()["published"]["all"] for node in nodes}
+
+        def last_of(node: Node, origin: int) -> bool:
+            return heard[node.id].get(origin, 0) == published[origin]
+
+        async def listen(node: Node) -> None:
+            async for message in node.group("all"):
+                heard[node.id][message.origin] = message.number
+
+        listeners = [asyncio.create_task(listen(node)) for node in nodes]
+        await until(lambda: all(map(heard_last, nodes)))
+        for task in listeners:
+            task.cancel()
+        for node in nodes:
+            await node.stop()
+
+    asyncio.run(story())

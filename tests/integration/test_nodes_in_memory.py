@@ -9,6 +9,7 @@ from loopback_nodes import Neighbourhood, disorder, take, until
 
 from causalcast import Node
 from causalcast.errors import ConfigError, NodeError
+from causalcast.runtime.host.publishing import PUBLISH_PER_TURN
 from causalcast.runtime.node import ReceivedMessage
 from causalcast.runtime.operating.node_process import loop_factory
 from causalcast.trace.gather import gather
@@ -217,3 +218,30 @@ def test_a_callback_acknowledges_what_it_returns_from(tmp_path: Path) -> None:
     run(town, first_life)
     assert heard == [b"first", b"second", b"third"]
     run(town, second_life)
+
+
+def test_many_publishers_leave_the_loop_its_turns(tmp_path: Path) -> None:
+    """However many tasks publish, together they publish no more in a turn than one alone."""
+
+    async def story(first: Node, second: Node) -> None:
+        group, most, last = first.group("all"), 0, 0
+        first.group("all").on_message(lambda message: None)
+        second.group("all").on_message(lambda message: None)
+
+        async def publish() -> None:
+            for _ in range(500):
+                await group.publish(b"news")
+
+        async def watch() -> None:
+            nonlocal most, last
+            while True:
+                await asyncio.sleep(0)
+                now = first.status()["published"].get("all", 0)
+                most, last = max(most, now - last), now
+
+        watcher = asyncio.create_task(watch())
+        await asyncio.gather(*(publish() for _ in range(16)))
+        watcher.cancel()
+        assert PUBLISH_PER_TURN.value // 2 < most <= PUBLISH_PER_TURN.value + 1
+
+    run(in_memory(tmp_path, 2), story)

@@ -7,11 +7,14 @@ acknowledgement is durable, and a group's messages of one origin come in the ord
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from causalcast.chaos.chaos_node import LEDGER
 from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.runtime.operating.control_client import id_named, name_of
 from causalcast.trace.run_folder import Run
+
+NAMED: Final = 5  # of the messages that something is wrong with
 
 
 @dataclass
@@ -65,10 +68,20 @@ def hold_against(run: Run, ledgers: dict[int, Ledger], at_end: Iterable[int]) ->
     wrong = [line for ledger in ledgers.values() for line in ledger.wrong]
     for node in at_end:
         ledger = ledgers[node]
-        for message in ledger.published:
-            if message not in published:
-                wrong.append(f"{name_of(message)} was acknowledged, and is lost")
-        for message in delivered.get(node, set()) - ledger.received.keys():
-            named = name_of(MessageId(message))
-            wrong.append(f"node {node} delivered {named}, and its application never got it")
+        lost = [message for message in ledger.published if message not in published]
+        if lost:
+            wrong.append(f"node {node} acknowledged to publish, and lost: {_named(lost)}")
+        stuck = delivered.get(node, set()) - ledger.received.keys()
+        if stuck:
+            wrong.append(f"node {node} delivered what its application never got: {_named(stuck)}")
+    heard = [node for node, found in delivered.items() if any(origin_of(m) != node for m in found)]
+    if len(ledgers) > 1 and not heard:
+        wrong.append("no node ever delivered anything of another: nothing was tried here")
     return wrong
+
+
+def _named(messages: Iterable[int]) -> str:
+    """How many, and the first of them."""
+    found = sorted(messages)
+    names = ", ".join(name_of(MessageId(message)) for message in found[:NAMED])
+    return f"{len(found)} ({names}{', …' if len(found) > NAMED else ''})"

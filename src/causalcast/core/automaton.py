@@ -144,6 +144,10 @@ class Multicast(Automaton):
         """
         return 0
 
+    def crowded_by(self, now: int) -> str:
+        """What publishers have to wait for, beside bytes, in words; empty if for nothing."""
+        return ""
+
     def kept_bytes(self) -> int:
         """Bytes of messages that are kept because some neighbour lacks them, or may.
 

@@ -34,6 +34,7 @@ from causalcast.core import (
     Wire,
 )
 from causalcast.parts.safe_links import link_setups
+from causalcast.parts.safe_links.crowding import Crowding
 from causalcast.parts.safe_links.links import (
     Link,
     Tokens,
@@ -98,6 +99,7 @@ class PrcBroadcast(Multicast):
     def __init__(self, setup: Setup) -> None:
         self.tokens = FloodTokens(setup)
         self.safe = self.tokens.safe
+        self.crowding = Crowding(self.safe, setup.number("give_up_after"))
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
         # Alg. 1, l. 8-10 of the thesis, on safe links.
@@ -138,6 +140,9 @@ class PrcBroadcast(Multicast):
 
     def takes_part(self) -> bool:
         return self.safe.born
+
+    def crowded_by(self, now: int) -> str:
+        return self.crowding.words(now)
 
     def kept_bytes(self) -> int:
         return self.safe.kept_bytes()

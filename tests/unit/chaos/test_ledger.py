@@ -44,14 +44,30 @@ def test_a_good_history_has_nothing_wrong(tmp_path: Path) -> None:
 def test_a_publication_that_was_acknowledged_and_is_gone(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path, "P 1.1", "P 1.2")
     assert wrong(SomeRun((1, "publish", m(1, 1))), {1: ledger}) == [
-        "1.2 was acknowledged, and is lost"
+        "node 1 acknowledged to publish, and lost: 1 (1.2)"
     ]
 
 
 def test_a_delivery_that_no_application_saw(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path, "D 2.1 all")
     run = SomeRun((1, "deliver", m(2, 1)), (1, "deliver", m(2, 2)))
-    assert wrong(run, {1: ledger}) == ["node 1 delivered 2.2, and its application never got it"]
+    assert wrong(run, {1: ledger}) == ["node 1 delivered what its application never got: 1 (2.2)"]
+
+
+def test_much_that_is_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+    run = SomeRun(*[(1, "deliver", m(2, number)) for number in range(1, 1000)])
+    assert wrong(run, {1: ledger_of(tmp_path)}) == [
+        "node 1 delivered what its application never got: 999 (2.1, 2.2, 2.3, 2.4, 2.5, …)"
+    ]
+
+
+def test_nodes_that_never_hear_one_another_tried_nothing(tmp_path: Path) -> None:
+    rows = [(node, kind, m(node, 1)) for node in (1, 2) for kind in ("publish", "deliver")]
+    (tmp_path / "2").mkdir()
+    ledgers = {1: ledger_of(tmp_path, "D 1.1 all"), 2: ledger_of(tmp_path / "2", "D 2.1 all")}
+    told = ["no node ever delivered anything of another: nothing was tried here"]
+    assert wrong(SomeRun(*rows), ledgers) == told
+    assert wrong(SomeRun(*rows, (2, "deliver", m(1, 1))), ledgers) != told
 
 
 @pytest.mark.parametrize(

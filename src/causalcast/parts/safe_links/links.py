@@ -59,6 +59,7 @@ class Link:
         self.safe_out = False  # the peer knows what it gets from us
         self.safe_in = False  # we know what we get from the peer
         self.owed: dict[MessageId, int] = {}  # delivered here, the peer's token is still to come
+        self.up_at = 0  # our count of deliveries when the link came up
         self.safe_since = 0  # our count of deliveries when `safe_out` began
         self.told_settled = False
         self.is_given_up = False
@@ -110,6 +111,14 @@ class LinkSetup(ABC):
     def was_delivered(self, message: MessageId) -> bool:
         """Whether it was delivered here, as far as that is remembered."""
         return False
+
+    def reach(self) -> int:
+        """How many deliveries back a link that came up then can be made safe; -1: all."""
+        return -1
+
+    def is_in_reach(self, link: Link) -> bool:
+        """Whether a link can be made safe, as far as is known."""
+        return True
 
     @abstractmethod
     def size(self) -> int:
@@ -177,6 +186,7 @@ class SafeLinks:
         if old is not None:  # its end was not heard yet
             self._drop(old, out)
         new = self.tokens.new_link(peer, link)
+        new.up_at = self.delivered
         self.links[peer] = new
         self.named[link] = new
         self.setup.on_up(new, out)

@@ -6,7 +6,8 @@ deliveries, and the direction is safe from there. No path through others is need
 was cut off, or a node that lost all neighbours at once, comes back with nothing missing, as far as
 the log reaches. Where it does not reach, the link is not used, the gap is noted at both ends, and
 the one behind learns how far it must come: when others have filled the gap it tells its counts
-again. If that takes long, the overlay is asked for another neighbour.
+again. If that takes long, the overlay is asked for another neighbour. The link over which a
+newcomer was told where its history begins is safe at once: it lacks what comes from then on.
 
 Not from the thesis; the price is one count per origin at every node and on every new link.
 """
@@ -167,6 +168,12 @@ class VectorSetup(LinkSetup):
     def was_delivered(self, message: MessageId) -> bool:
         return number_of(message) <= self.delivered.get(origin_of(message), 0)
 
+    def reach(self) -> int:
+        return self._most
+
+    def is_in_reach(self, link: Link) -> bool:
+        return link.name not in self._unserved and link.name not in self._behind
+
     def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
@@ -201,7 +208,7 @@ class VectorSetup(LinkSetup):
         elif isinstance(message, Base):
             self._on_base(link, message, out)
         elif isinstance(message, NeedBase):
-            if self.owner.born:
+            if self.owner.born and not link.safe_out:
                 self._send_base(link, out)
         elif isinstance(message, TooFarBehind):
             out.note("vector_setup.behind_the_log", link.peer)
@@ -215,7 +222,10 @@ class VectorSetup(LinkSetup):
         hops = [entry.hops for entry in rest]
         base = Base(dict(self.delivered), dict(self.forgotten), publications, hops)
         self._send(link, base, out)
-        self._tell_counts(link, out)
+        # The newcomer is born after all this: what follows is what it lacks, however fast it comes.
+        self._note_served(link, out)
+        self.owner.make_in_safe(link, {}, out)
+        self.owner.make_out_safe(link, out)
 
     def _ask_for_base(self, out: Outbox) -> None:
         """Ask one that told its counts, and so is born; another if this one is lost."""
@@ -231,10 +241,13 @@ class VectorSetup(LinkSetup):
         self.forgotten = dict(base.forgotten)
         for entry in log:
             self._remember(entry)
+        self.owner.make_in_safe(source, {}, out)
+        self.owner.make_out_safe(source, out)
         self.owner.be_born(out)
         for link in list(self.owner.links.values()):
-            self._tell_counts(link, out)
-        self._told.pop(source.name, None)  # it tells its counts anew
+            if link is not source:
+                self._tell_counts(link, out)
+        self._told.pop(source.name, None)
         told, self._told = self._told, {}
         for name, delivered in told.items():
             self._on_counts(self.owner.named[name], delivered, out)

@@ -48,6 +48,7 @@ from causalcast.core import (
 )
 from causalcast.parts.push_modes import ROOT, TREES
 from causalcast.parts.safe_links import link_setups
+from causalcast.parts.safe_links.crowding import Crowding
 from causalcast.parts.safe_links.links import all_came_in_turn, nothing_is_owed, reached_by
 from causalcast.protocols.cptcast import messages, root_tree
 from causalcast.protocols.cptcast.announcements import BEST, GRAFT, Order, Settings, TreeLink
@@ -67,6 +68,7 @@ class CptCast(Multicast):
         self.order: Order
         self.order = ReceiverOrder(setup, settings) if receiver else SenderOrder(setup, settings)
         self.safe = self.order.safe
+        self.crowding = Crowding(self.safe, setup.number("give_up_after"))
 
     def on_publish(self, publication: Publication, out: Outbox) -> None:
         # Alg. 11, l. 1-4: spread it along the tree, and deliver it.
@@ -99,6 +101,9 @@ class CptCast(Multicast):
 
     def takes_part(self) -> bool:
         return self.safe.born
+
+    def crowded_by(self, now: int) -> str:
+        return self.crowding.words(now)
 
     def kept_bytes(self) -> int:
         return self.safe.kept_bytes()

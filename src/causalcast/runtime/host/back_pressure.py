@@ -12,6 +12,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.links.links import Links
+from causalcast.runtime.machine import NodeClock
 from causalcast.runtime.node_config import Limits
 
 # Bytes that wait for the window of a neighbour: it has a window's worth to do as it is, and what is
@@ -41,6 +42,7 @@ class BackPressure:
         observed: Observed,
         limits: Limits,
         neighbours: list[NodeId],
+        clock: NodeClock,
     ) -> None:
         # Tasks that take messages. One that waited for itself to take them would wait for ever.
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
@@ -60,6 +62,7 @@ class BackPressure:
         self._running = running
         self._observed = observed
         self._neighbours = neighbours
+        self._clock = clock
 
     def is_overloaded(self) -> bool:
         """Whether publishers have to wait."""
@@ -78,6 +81,7 @@ class BackPressure:
             bool(self._outlets.congested)
             or self._outlets.queued_bytes > self._send_buffer
             or self._stack.multicast.waiting_bytes() > self._most_waiting
+            or bool(self._stack.multicast.crowded_by(self._clock.now_us()))
         )
 
     async def wait_for_room(self) -> None:
@@ -108,6 +112,9 @@ class BackPressure:
         if self._stack.multicast.waiting_bytes() > self._most_waiting:
             whom = f"node {', '.join(map(str, silent))}" if silent else "a neighbour"
             reasons.append(f"{whom} does not acknowledge what was sent")
+        crowded = self._stack.multicast.crowded_by(self._clock.now_us())
+        if crowded:
+            reasons.append(crowded)
         if self._stack.multicast.kept_bytes() > self._kept_bytes:
             reasons.append(f"too much is kept for {self._who_is_away()} ([limits] kept_bytes)")
         if self._held.bytes > self._held_bytes:

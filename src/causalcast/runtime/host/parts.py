@@ -93,7 +93,16 @@ class Parts:
         )  # fmt: skip
         neighbours = list(blueprint.topology.neighbours.get(me, []))
         self.pressure = BackPressure(
-            me, stack, links, steps.held, inbox, running, observed, config.limits, neighbours
+            me,
+            stack,
+            links,
+            steps.held,
+            inbox,
+            running,
+            observed,
+            config.limits,
+            neighbours,
+            clock,
         )
         self.silent.watch(self.pressure)
         signatures = None

@@ -71,7 +71,8 @@ class Publishing:
         may_refuse: bool,  # the protocol may, to some groups at some times
     ) -> None:
         self.published = published  # the number of the last publication, durable or not
-        self._since_pause = 0  # bytes published in this turn
+        self._since_pause = 0  # bytes published in this turn, by whomever
+        self._pauses = False  # whether the next turn is to begin anew
         self._loop = asyncio.get_running_loop()
         self._me = me
         self._stack = stack
@@ -105,13 +106,28 @@ class Publishing:
 
     async def _publish_later(self, group: GroupId, body: bytes) -> MessageId:
         if self._steps.journal is None:
-            await asyncio.sleep(0)  # nothing else makes it wait: let frames leave
-            self._since_pause = 0
+            await self._wait_for_a_turn(len(body))
         if self._pressure.is_overloaded():
             await self._pressure.wait_for_room()
         if self._steps.journal is None:
             return self._publish_at_once(group, body)
         return await self._publish_durably(group, body)
+
+    async def _wait_for_a_turn(self, size: int) -> None:
+        """Nothing else makes publishers wait here: let frames leave, and come. However many they
+        are, together they publish no more in a turn than one alone."""
+        while True:
+            if not self._pauses:
+                self._pauses = True
+                self._loop.call_soon(self._begin_turn)
+            await asyncio.sleep(0)
+            if self._since_pause <= PAUSE_AFTER.value or self._running.is_over:
+                break
+        self._since_pause += size + PAUSE_AFTER.value // PUBLISH_PER_TURN.value
+
+    def _begin_turn(self) -> None:
+        self._pauses = False
+        self._since_pause = 0
 
     def _publish_durably(self, group: GroupId, body: bytes) -> "asyncio.Future[MessageId]":
         publication = self._next_publication(group, body)

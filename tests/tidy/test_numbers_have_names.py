@@ -83,6 +83,7 @@ FORMATS = {
 FACTORS = {
     "parts.broadcast.reliable_sending": "OVERHEAD",
     "parts.kept_weight": "KEPT_OVERHEAD",
+    "parts.safe_links.crowding": "HALF",
     "runtime.host.inbox": "OVERHEAD",
     "runtime.security.waiting": "OVERHEAD FEW",
     "datagrams.point_to_point": "JITTER",

@@ -74,7 +74,11 @@ def hold_against(run: Run, ledgers: dict[int, Ledger], at_end: Iterable[int]) ->
         stuck = delivered.get(node, set()) - ledger.received.keys()
         if stuck:
             wrong.append(f"node {node} delivered what its application never got: {_named(stuck)}")
-    heard = [node for node, found in delivered.items() if any(origin_of(m) != node for m in found)]
+    heard = [
+        node
+        for node, found in delivered.items()
+        if any(origin_of(MessageId(m)) != node for m in found)
+    ]
     if len(ledgers) > 1 and not heard:
         wrong.append("no node ever delivered anything of another: nothing was tried here")
     return wrong

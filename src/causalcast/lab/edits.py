@@ -80,6 +80,18 @@ class Edit:
         return [" ".join([self.kind, *map(str, self.nodes)])]
 
 
+def as_run(text: str, protocol: str, seed: int) -> str:
+    """The scenario with the protocol and the seed that were chosen instead of its own."""
+    for key, value in (("seed", str(seed)), ("protocol", f'"{protocol}"')):
+        line = re.compile(rf"^{key}\s*=\s*(\S+)", re.MULTILINE)
+        found = line.search(text)
+        if found is None:
+            text = f"{key} = {value}\n{text}"
+        elif found[1] != value:
+            text = line.sub(f"{key} = {value}", text, count=1)
+    return text
+
+
 def with_edits(text: str, edits: list[Edit]) -> str:
     """A scenario with a workload and faults, and these beside them."""
     if not edits:

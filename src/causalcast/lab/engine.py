@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.errors import CausalcastError, ConfigError
-from causalcast.lab.edits import Edit, with_edits, with_steps
+from causalcast.lab.edits import Edit, as_run, with_edits, with_steps
 from causalcast.lab.gallery import gallery, text_of_entry
 from causalcast.lab.picture import picture_of
 from causalcast.lab.sources import EXAMPLE, EditedProtocols, sources_of
@@ -102,7 +102,10 @@ class Lab:
         with set_to(scenario.limits):
             watch = Watch(prepare(scenario, "full"))
             watch.run()
-        return picture_of(watch)
+        picture = picture_of(watch)
+        named = str(question.get("protocol") or scenario.protocol_name)
+        picture["scenario"] = as_run(scenario.text, named, scenario.seed)
+        return picture
 
     def _scenario(self, question: dict[str, Any]) -> Scenario:
         text = _text(question)

@@ -77,7 +77,6 @@ def picture_of(watch: Watch) -> dict[str, Any]:
             blueprint.protocol,
             [node.me for node in world.nodes if node.gone],
         ),
-        "scenario": scenario.text,
     }
 
 

@@ -148,10 +148,11 @@ def test_an_edited_scenario_is_a_scenario(lab: Lab) -> None:
         {"kind": "crash", "node": 1, "at_us": 50_500},
         {"kind": "recover", "node": 1, "at_us": 250_000},
     ]
-    picture = run(lab, protocol="vector_clock_broadcast", edits=edits)
+    picture = run(lab, protocol="psync", seed=7, edits=edits)
     told = [(e[0], e[1], e[2]) for e in picture["events"] if e[2] in ("crash", "recover")]
     assert told == [(50_500, 1, "crash"), (250_000, 1, "recover")]
     scenario = Scenario(picture["scenario"], "saved")
+    assert (scenario.protocol_name, scenario.seed) == ("psync", 7)
     assert scenario.until_us == 270_000  # the calm begins after the last edit
     running = prepare(scenario)
     running.run()

@@ -2,7 +2,9 @@
 import { colour, milliseconds } from "./moment.js";
 
 const LEFT = 46, TOP = 12, BOTTOM = 24;
-const PIXELS = 15; // at least, for a step of the time scale
+const STEPS = 160; // of the time scale that are seen at once, at least,
+const SHARE = 12; // … or this part of a long run
+const PIXELS = [0.8, 15]; // for one of them
 
 export class Diagram {
   constructor(host, run, moveTo) {
@@ -11,14 +13,17 @@ export class Diagram {
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     const n = run.picture.nodes.length;
-    this.row = n <= 4 ? 44 : n <= 10 ? 30 : n <= 30 ? 16 : 7;
+    this.row = n <= 4 ? 44 : n <= 10 ? 30 : n <= 30 ? 16 : n <= 60 ? 7 : 5;
     this.height = TOP + BOTTOM + Math.max(1, n - 1) * this.row + 26;
     this.canvas.style.height = `${this.height}px`;
     host.append(this.canvas);
     this.rows = new Map(run.picture.nodes.map((node, i) => [node, TOP + 13 + i * this.row]));
     this.canvas.addEventListener("pointerdown", (event) => this.point(event));
     this.canvas.addEventListener("pointermove", (event) => event.buttons && this.point(event));
-    new ResizeObserver(() => this.redraw()).observe(this.canvas);
+    new ResizeObserver((seen) => {
+      this.width = seen[0].contentRect.width; // asked for here alone: it costs a layout
+      this.redraw();
+    }).observe(this.canvas);
     const { verdict } = run.picture;
     this.canvas.setAttribute("aria-label", `space–time diagram, ${n} nodes, `
       + `${run.events.length} events, verdict ${verdict.word}; the list of events says the same`);
@@ -31,7 +36,8 @@ export class Diagram {
   view(place, width) {
     const whole = this.run.scale.length || 1;
     const room = width - LEFT - 24;
-    this.scale = Math.max(room / whole, PIXELS);
+    const wanted = Math.max(PIXELS[0], Math.min(PIXELS[1], room / Math.max(STEPS, whole / SHARE)));
+    this.scale = Math.max(room / whole, wanted);
     const shown = room / this.scale;
     if (shown >= whole) { this.from = 0; return; }
     const low = this.from ?? 0;
@@ -41,7 +47,7 @@ export class Diagram {
   x(place) { return LEFT + (place - this.from) * this.scale; }
   draw(place, time, example) {
     this.last = [place, time, example];
-    const { width } = this.canvas.getBoundingClientRect();
+    const width = this.width ??= this.canvas.getBoundingClientRect().width;
     if (!width) return;
     const ratio = window.devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * ratio)) {
@@ -49,21 +55,22 @@ export class Diagram {
       this.canvas.height = Math.round(this.height * ratio);
     }
     const c = this.canvas.getContext("2d");
+    this.still ??= document.createElement("canvas");
     const style = getComputedStyle(document.documentElement);
     const ink = (name) => style.getPropertyValue(`--${name}`).trim();
     const dark = document.documentElement.dataset.theme === "dark";
-    this.width = width;
     this.view(place, width);
+    const looks = [this.from, this.scale, width, ratio, dark, example !== null].join();
+    if (this.looks !== looks) {
+      this.looks = looks;
+      this.drawStill(ink, dark, width, ratio, example !== null);
+    }
+    c.setTransform(1, 0, 0, 1, 0, 0);
+    c.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    c.drawImage(this.still, 0, 0);
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.clearRect(0, 0, width, this.height);
     c.save();
     c.beginPath(); c.rect(LEFT - 12, 0, width - LEFT + 12, this.height); c.clip();
-    this.drawLines(c, ink, width);
-    c.globalAlpha = example ? 0.22 : 1;
-    this.drawHeld(c, ink);
-    this.drawFrames(c, ink, dark, width);
-    this.drawEvents(c, ink, dark, width);
-    c.globalAlpha = 1;
     const cursor = this.x(place);
     c.fillStyle = ink("card"); c.globalAlpha = 0.55;
     c.fillRect(cursor, 0, width - cursor, this.height - BOTTOM);
@@ -71,6 +78,22 @@ export class Diagram {
     if (example) this.drawExample(c, ink, example);
     c.strokeStyle = ink("accent"); c.lineWidth = 2;
     c.beginPath(); c.moveTo(cursor, 0); c.lineTo(cursor, this.height - BOTTOM); c.stroke();
+    c.restore();
+  }
+  // Everything that does not move with time; drawn again when another part of the run is seen.
+  drawStill(ink, dark, width, ratio, pale) {
+    this.still.width = this.canvas.width;
+    this.still.height = this.canvas.height;
+    const c = this.still.getContext("2d");
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.save();
+    c.beginPath(); c.rect(LEFT - 12, 0, width - LEFT + 12, this.height); c.clip();
+    this.drawLines(c, ink, width);
+    c.globalAlpha = pale ? 0.22 : 1;
+    this.drawHeld(c, ink);
+    this.drawFrames(c, ink, dark, width);
+    this.drawEvents(c, ink, dark, width);
+    c.globalAlpha = 1;
     this.drawAxis(c, ink, width);
     c.restore();
     this.drawNames(c, ink);

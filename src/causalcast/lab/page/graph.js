@@ -12,6 +12,11 @@ function make(name, attributes = {}, parent) {
   return element;
 }
 
+// Most of a picture is as it was an instant ago, and what is not touched is not drawn again.
+function set(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
 export class Graph {
   constructor(host, run, choose) {
     this.run = run;
@@ -105,25 +110,24 @@ export class Graph {
       const gone = now === undefined || now === "";
       const kind = gone ? (isStatic ? "gone" : "absent") : now;
       const chosen = selected?.link && selected.link[0] === a && selected.link[1] === b;
-      const classes = `link ${kind}${chosen ? " selected" : ""}`;
-      if (g.getAttribute("class") !== classes) g.setAttribute("class", classes);
-      g.style.display = kind === "absent" ? "none" : "";
+      set(g, "class", `link ${kind}${chosen ? " selected" : ""}`);
     }
     for (const [node, { g, halo, badge, count }] of this.nodeElements) {
       const classes = ["node"];
       if (state.down.has(node)) classes.push("down");
       else if (state.suspected.has(node)) classes.push("suspected");
       if (selected?.node === node) classes.push("selected");
-      g.setAttribute("class", classes.join(" "));
+      set(g, "class", classes.join(" "));
       const held = waits.get(node) ?? 0;
-      badge.style.display = held ? "" : "none";
-      count.textContent = held > 99 ? "99+" : held;
+      set(badge, "visibility", held ? "visible" : "hidden");
+      const shown = held > 99 ? "99+" : String(held);
+      if (count.textContent !== shown) count.textContent = shown;
       const delivered = state.delivered.get(node) ?? [];
       const last = delivered.at(-1);
       const age = last ? place - last.place : Infinity;
-      halo.style.opacity = age < FLASH ? 1 - age / FLASH : 0;
-      if (last) halo.style.stroke = colour(last.message, dark);
-      g.setAttribute("aria-label", `node ${node}: ${state.down.has(node) ? "down, " : ""}`
+      set(halo, "opacity", age < FLASH ? (1 - age / FLASH).toFixed(2) : "0");
+      if (age < FLASH) set(halo, "stroke", colour(last.message, dark));
+      set(g, "aria-label", `node ${node}: ${state.down.has(node) ? "down, " : ""}`
         + `${delivered.length} delivered, ${held} held`);
     }
     this.drawFrames(place, dark);
@@ -133,21 +137,20 @@ export class Graph {
     while (this.pool.length < frames.length) this.pool.push(make("circle", {}, this.dots));
     this.pool.forEach((dot, i) => {
       const frame = frames[i];
-      if (!frame) { dot.style.display = "none"; return; }
-      const p = this.at.get(frame.from), q = this.at.get(frame.to);
-      if (!p || !q) { dot.style.display = "none"; return; }
+      const p = frame && this.at.get(frame.from), q = frame && this.at.get(frame.to);
+      set(dot, "visibility", p && q ? "visible" : "hidden");
+      if (!p || !q) return;
       const length = Math.hypot(q.x - p.x, q.y - p.y) || 1;
       const edge = Math.min(0.45, this.radius / length);
       const whole = (place - frame.start) / (frame.stop - frame.start || 1);
       const share = edge + (1 - 2 * edge) * (frame.lost ? whole * 0.6 : whole);
       // The two directions of a link keep to their sides.
       const side = 4 / length;
-      dot.style.display = "";
       dot.setAttribute("cx", p.x + (q.x - p.x) * share - (q.y - p.y) * side);
       dot.setAttribute("cy", p.y + (q.y - p.y) * share + (q.x - p.x) * side);
-      dot.setAttribute("r", frame.message ? Math.min(6, this.radius * 0.5) : 3);
-      dot.setAttribute("fill", colour(frame.message, dark));
-      dot.setAttribute("class", frame.lost ? "frame lost" : "frame");
+      set(dot, "r", String(frame.message ? Math.min(6, this.radius * 0.5) : 3));
+      set(dot, "fill", colour(frame.message, dark));
+      set(dot, "class", frame.lost ? "frame lost" : "frame");
     });
   }
 }

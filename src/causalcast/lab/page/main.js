@@ -9,7 +9,8 @@ import { TimeScale } from "./timescale.js";
 const $ = (id) => document.getElementById(id);
 const LOG_LINES = 40;
 const PLAY_SECONDS = 14; // for a short run; longer ones take longer
-const MOST_PER_SECOND = 14; // steps of the time scale, at speed 1
+const MOST_PER_SECOND = 14; // steps of the time scale, at speed 1,
+const LONGEST_PLAY = 60; // unless that takes more than so many seconds
 
 let engine, catalogue;
 // What is run: everything that a link carries.
@@ -175,7 +176,8 @@ function tick(now) {
   if (!playing) { lastTick = 0; return; }
   const passed = lastTick ? Math.min(0.1, (now - lastTick) / 1000) : 0;
   lastTick = now;
-  const perSecond = Math.min(scale.length / PLAY_SECONDS, MOST_PER_SECOND);
+  const perSecond = Math.max(Math.min(scale.length / PLAY_SECONDS, MOST_PER_SECOND),
+    scale.length / LONGEST_PLAY);
   place += passed * Math.max(perSecond, 1) * Number($("speed").value);
   if (place >= scale.length) { place = scale.length; playing = false; lastTick = 0; }
   refresh();
@@ -436,7 +438,11 @@ async function openScenario() {
 
 async function runText() {
   const before = { ...choice };
-  choice = { ...choice, text: $("text").value, edits: [] };
+  const text = $("text").value;
+  const named = /^protocol\s*=\s*"([^"]+)"/m.exec(text)?.[1] ?? choice.protocol;
+  const seed = /^seed\s*=\s*(\d+)/m.exec(text)?.[1];
+  choice = { ...choice, text, edits: [], about: "", protocol: named, seed: seed ? Number(seed) : null,
+    sources: named === choice.protocol ? choice.sources : {} };
   const failed = await runChoice();
   $("text-error").textContent = failed ? failed.error : "";
   if (failed) choice = before; else { fillChoices(); $("scenario-editor").close(); }

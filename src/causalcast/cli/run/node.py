@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from causalcast.cli.shared.node_client import DEFAULT_DIR, add_client, client_of
+from causalcast.cli.shared.status_table import status_lines
 from causalcast.cli.shared.way_in import add_way_in, way_in
 from causalcast.errors import ConfigError
 from causalcast.printable import printable
@@ -307,8 +308,7 @@ def run_status(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(status))
     else:
-        for key, value in status.items():
-            print(f"{key:>14}  {printable(value)}")
+        print("\n".join(status_lines(status)))
     return 0
 
 

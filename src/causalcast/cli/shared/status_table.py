@@ -1,0 +1,93 @@
+"""What a node is doing, as a table that people read; `--json` has the same for programs."""
+
+from typing import Any
+
+from causalcast.printable import printable
+
+WIDTH = 19  # of the names, the longest of which is `certificate_expires`
+
+
+def status_lines(status: dict[str, Any]) -> list[str]:
+    """The status of a node, line by line, under the names that it has everywhere else."""
+    told = dict(status)
+    lines = [_line("node", _node(told))]
+    groups = _groups(told)
+    for key, value in told.items():
+        if key == "groups":
+            lines += [
+                _line("groups" if place == 0 else "", row) for place, row in enumerate(groups)
+            ]
+        elif key == "journal":
+            lines.append(_line(key, _journal(value)))
+        elif key.endswith("_bytes"):
+            lines.append(_line(key, _size(value)))
+        elif key == "trace":
+            lines.append(_line(key, _trace(value)))
+        else:
+            lines.append(_line(key, _words(value)))
+    return lines
+
+
+def _line(key: str, value: str) -> str:
+    return f"{key:>{WIDTH}}  {printable(value)}".rstrip()
+
+
+def _node(told: dict[str, Any]) -> str:
+    """Who it is: what a reader looks for first."""
+    me, name = told.pop("node", "?"), told.pop("name", "")
+    version, build = told.pop("version", ""), told.pop("build", "")
+    return f"{me}{f' ({name})' if name else ''}, version {version}, {build}"
+
+
+def _groups(told: dict[str, Any]) -> list[str]:
+    """One row per group that it is in, or has published to."""
+    published, delivered = told.pop("published", {}), told.pop("delivered", {})
+    here = told.get("groups", [])
+    names = [*here, *(name for name in [*published, *delivered] if name not in here)]
+    if not names:
+        return ["none"]
+    shown = {name: printable(name) for name in dict.fromkeys(names)}
+    width = max(5, *map(len, shown.values()))
+    rows = [f"{'':{width}}  published  delivered"]
+    for name, text in shown.items():
+        left = "" if name in here else "  (not in it)"
+        counts = f"{published.get(name, 0):>9,}  {delivered.get(name, 0):>9,}"
+        rows.append(f"{text:{width}}  {counts}{left}")
+    return rows
+
+
+def _journal(numbers: dict[str, float]) -> str:
+    syncs = numbers.get("syncs", 0)
+    each = numbers.get("sync_seconds", 0.0) / syncs * 1000 if syncs else 0.0
+    held = numbers.get("held_bytes", 0)
+    waiting = f", {_size(held)} on their way to it" if held else ""
+    return f"{_size(numbers.get('bytes', 0))}, {syncs:,} syncs of {each:.1f} ms{waiting}"
+
+
+def _trace(numbers: dict[str, int]) -> str:
+    if not numbers:
+        return "not written"
+    lost = numbers.get("lost_rows", 0)
+    return _size(numbers.get("bytes", 0)) + (f", {lost:,} rows lost" if lost else "")
+
+
+def _size(count: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def _words(value: Any) -> str:
+    """Any other value without the marks of Python."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_words(one)}" for key, one in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_words, value)) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -93,7 +93,7 @@ def test_wrong_usage_is_one_line(
     (tmp_path / "old/nodes/node-1").mkdir(parents=True)
     for arguments, expected in (
         (["pub", "chat", "x", "--node", "7"], "no node 7"),
-        (["pub", "chat", "x", "--node", "1"], "node 1 does not answer"),
+        (["pub", "chat", "x", "--node", "1"], "node 1 does not run"),
         (["up"], "not empty"),
         (["demo", "--out", "old"], "not empty"),
         (["up", "--dir", "other", "--protocol", "naive_flod"], "did you mean naive_flood?"),

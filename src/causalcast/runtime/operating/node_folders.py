@@ -13,6 +13,7 @@ from pathlib import Path
 from causalcast.errors import NodeError
 from causalcast.runtime.operating.control_client import control_path
 
+_FOLDER = re.compile(r"node-(\d+)")
 _SOCKET = re.compile(r"control-(.+)\.sock")
 
 
@@ -62,8 +63,9 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _nodes_in(folder: Path) -> list[FoundNode]:
-    """Those that run there, and those that are described by a TOML file there."""
-    names: dict[str, None] = {}
+    """Those that run there, and those that are described by a TOML file or the folder's name."""
+    named = _FOLDER.fullmatch(folder.name)
+    names: dict[str, None] = {} if named is None else {named[1]: None}
     try:
         for path in sorted(folder.iterdir()):
             match = _SOCKET.fullmatch(path.name)

@@ -179,6 +179,6 @@ MUTANTS = [
                 "",
             )
         ],
-        places=[DIRECT, Place("vector_clock_broadcast", nodes=True)],
+        places=[Place("vector_clock_broadcast", nodes=True), DIRECT],
     ),
 ]

@@ -31,6 +31,22 @@ LOCAMU = Place("locamu", nodes=True)
 CPTCAST = Place("cptcast", nodes=True)
 
 
+def about(tale: str) -> Place:
+    return Place("vector_clock_broadcast", nodes=True, tale=tale)
+
+
+POURED = about("somebody stops while all publish")
+DIALLING = about("somebody stops while it dials")
+DIALLING_FAR = Place("locamu", nodes=True, tale="somebody stops while it dials")
+TRACE = about("a trace that fails")
+TIGHT = about("a tight disk")
+STILL = about("a neighbour stands still")
+FLAKY = about("a link that does not last")
+OLD = about("an old disk alone")
+LONG = about("long messages on slow ways")
+AWAY = about("somebody is away")
+
+
 async def drain_when_idle(self: Journal) -> None:
     """Wait for a moment in which nothing is under way."""
     while self._running is not None or self._jobs:
@@ -64,7 +80,7 @@ MUTANTS = [
         "never, while its application went on publishing",
         mended="57636ed",
         patches=[Patch(Journal, "drain", drain_when_idle)],
-        places=[VECTORS, CBCAST],
+        places=[POURED],
     ),
     PastBug(
         name="a_send_while_links_close",
@@ -74,7 +90,7 @@ MUTANTS = [
         patches=[
             Rewritten(Links, "send", "dial = self._dials.get(to)", "dial = self._dials[to]"),
         ],
-        places=[VECTORS, CBCAST, LOCAMU],
+        places=[POURED],
     ),
     PastBug(
         name="a_send_while_links_close_unheard",
@@ -93,7 +109,7 @@ MUTANTS = [
                 ],
             ),
         ],
-        places=[VECTORS, CBCAST, LOCAMU],
+        places=[POURED],
     ),
     PastBug(
         name="stopped_while_it_dialled",
@@ -102,7 +118,7 @@ MUTANTS = [
         patches=[
             Rewritten(Links, "_crossed_by", " or connection.greeted.cancelled()", ""),
         ],
-        places=[VECTORS, CBCAST],
+        places=[DIALLING],
     ),
     PastBug(
         name="rows_behind_the_farewell",
@@ -110,7 +126,7 @@ MUTANTS = [
         "behind its last one: it looked like a crash",
         mended="d345479",
         patches=[NO_SECOND_LOOK],
-        places=[VECTORS, CBCAST],
+        places=[DIALLING],
     ),
     PastBug(
         name="a_drop_behind_the_last_row",
@@ -119,9 +135,8 @@ MUTANTS = [
         mended="a3ad89b",
         patches=[
             Rewritten(LinkListener, "dropped", "if not self._running.has_gone:", "if True:"),
-            NO_SECOND_LOOK,
         ],
-        places=[VECTORS, CBCAST, LOCAMU],
+        places=[DIALLING_FAR, DIALLING],
     ),
     PastBug(
         name="a_publisher_hears_last",
@@ -160,7 +175,7 @@ MUTANTS = [
                 ],
             )
         ],
-        places=[VECTORS, CBCAST],
+        places=[TRACE],
     ),
     PastBug(
         name="a_full_trace_stops_a_node",
@@ -169,7 +184,7 @@ MUTANTS = [
         patches=[
             Rewritten(NodeLog, "_append", "self._failed(error)\n        return False", "raise")
         ],
-        places=[VECTORS, CBCAST],
+        places=[TRACE],
     ),
     PastBug(
         name="an_async_callback_is_never_run",
@@ -202,7 +217,7 @@ MUTANTS = [
         patches=[
             Rewritten(Acknowledgements, "add", "if self._running.is_over:", "if False:"),
         ],
-        places=[VECTORS, CBCAST],
+        places=[POURED],
     ),
     PastBug(
         name="no_room_for_a_compaction_stops_the_node",
@@ -217,7 +232,7 @@ MUTANTS = [
                 "raise JournalError('it cannot be compacted') from None",
             )
         ],
-        places=[VECTORS, CBCAST],
+        places=[TIGHT],
     ),
     PastBug(
         name="a_silent_neighbour_stops_publishers",
@@ -225,7 +240,7 @@ MUTANTS = [
         "went on until it woke",
         mended="57636ed",
         patches=[Patch(SilentNeighbours, "_look", lambda self: None)],
-        places=[VECTORS, CBCAST],
+        places=[STILL],
     ),
     PastBug(
         name="groups_read_apart",
@@ -258,7 +273,7 @@ MUTANTS = [
         "times a second",
         mended="57636ed",
         patches=[Patch(Links, "_think_of_pause", lambda self, connection: None)],
-        places=[VECTORS, CBCAST],
+        places=[FLAKY],
     ),
     PastBug(
         name="an_old_disk_is_believed",
@@ -269,7 +284,7 @@ MUTANTS = [
             Patch(greeter, "went_back", lambda now, known: ""),
             Patch(EarlierLife, "check_trace", lambda self, trace: None),
         ],
-        places=[VECTORS, CBCAST],
+        places=[OLD],
     ),
     PastBug(
         name="a_lost_tail_that_was_used_up_again",
@@ -285,7 +300,7 @@ MUTANTS = [
             ),
             Patch(EarlierLife, "check_trace", lambda self, trace: None),
         ],
-        places=[VECTORS, CBCAST],
+        places=[OLD],
     ),
     PastBug(
         name="numbers_that_went_to_other_groups_cut_a_link",
@@ -328,7 +343,7 @@ MUTANTS = [
             Patch(AdaptiveHeartbeat, "on_heard", lambda self, peer, out: None),
             Patch(Heartbeat, "on_heard", lambda self, peer, out: None),
         ],
-        places=[VECTORS, CPTCAST],
+        places=[LONG],
     ),
     PastBug(
         name="publishers_that_wait_for_room_never_hear_of_the_end",
@@ -342,7 +357,7 @@ MUTANTS = [
                 "if False:",
             )
         ],
-        places=[VECTORS, CBCAST],
+        places=[POURED],
     ),
     PastBug(
         name="a_given_back_message_wakes_nobody",
@@ -363,7 +378,7 @@ MUTANTS = [
                 "",
             )
         ],
-        places=[VECTORS, CBCAST],
+        places=[AWAY],
     ),
     PastBug(
         name="what_waited_for_the_disk_stood_behind_the_farewell",
@@ -381,7 +396,7 @@ MUTANTS = [
                 also=[("    await self.links.close()\n", AT_THE_END)],
             )
         ],
-        places=[VECTORS, CBCAST],
+        places=[DIALLING],
     ),
     PastBug(
         name="a_healthy_node_is_refused_as_older_storage",

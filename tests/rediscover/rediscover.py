@@ -97,7 +97,10 @@ def all_bugs() -> dict[str, tuple[Path, PastBug]]:
 def problem_of(place: Place, seed: int) -> str:
     """What is wrong in the world of a seed; empty if nothing is."""
     if place.nodes:
-        told = try_plan(draw(place.protocol, seed)).problems
+        plan = draw(place.protocol, seed)
+        if place.tale and plan.tale != place.tale:
+            return ""
+        told = try_plan(plan).problems
         return told[0] if told else ""
     problems = try_seed(place.plan(), seed).problems
     return f"{problems[0].property}: {problems[0].detail}" if problems else ""

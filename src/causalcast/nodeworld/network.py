@@ -22,6 +22,7 @@ from causalcast.runtime.links.doorway import Guest, Strangers
 WINDOW: Final = 1 << 16  # bytes under way in one direction, as a kernel has it
 COUNTED_FOR: Final = 10.0  # seconds in which dials from one machine to another are counted
 MOST_DIALS: Final = 50  # in such a time
+MOST_DIALS_TO_JOIN: Final = 150  # where nodes join: their overlay dials five times a second
 
 
 class Network:

@@ -13,11 +13,9 @@ from causalcast.nodeworld.plan import LATENCIES, SLOWEST, Event, Plan
 STANDS_STILL: Final = "a neighbour stands still"
 LONG_MESSAGES: Final = "long messages on slow ways"
 DOES_NOT_LAST: Final = "a link that does not last"
-TIMED: Final = (
-    STANDS_STILL,
-    LONG_MESSAGES,
-    DOES_NOT_LAST,
-)  # nodes are as patient as they are shipped
+STOPS: Final = "somebody stops while all publish"
+# In these nodes are as patient as they are shipped.
+TIMED: Final = (STANDS_STILL, LONG_MESSAGES, DOES_NOT_LAST, STOPS)
 
 Tale = Callable[[Plan, random.Random], None]
 
@@ -27,6 +25,7 @@ def stop_while_they_pour(plan: Plan, chance: random.Random) -> None:
     _let_pour(plan)
     plan.largest_body = min(chance.choice((100, 1000)), plan.limits["body_bytes"])
     plan.sync_ms = chance.choice((2.0, 30.0, 100.0))
+    plan.limits["held_bytes"] = chance.choice((1, 8 << 20))
     at = chance.uniform(0.5, 2.0)
     for _ in range(2):
         machine, other = chance.sample(range(1, plan.machines + 1), 2)
@@ -48,6 +47,7 @@ def stop_while_it_dials(plan: Plan, chance: random.Random) -> None:
         at += chance.uniform(0.0, 4.0) * plan.latency_ms / 1000
         plan.events += [Event(at, "stop", (machine,)), Event(at + 1.0, "start", (machine,))]
         at += 1.0 + chance.uniform(0.0, 6.0) * plan.latency_ms / 1000
+    plan.level = chance.choice(("full", plan.level))  # only then what is dropped is noted
 
 
 def an_old_disk_alone(plan: Plan, chance: random.Random) -> None:
@@ -144,7 +144,7 @@ def long_messages(plan: Plan, chance: random.Random) -> None:
 
 
 OF_ALL: Final[dict[str, Tale]] = {
-    "somebody stops while all publish": stop_while_they_pour,
+    STOPS: stop_while_they_pour,
     "somebody stops while it dials": stop_while_it_dials,
     DOES_NOT_LAST: a_link_that_does_not_last,
     LONG_MESSAGES: long_messages,

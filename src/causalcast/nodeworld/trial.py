@@ -14,7 +14,7 @@ from causalcast.nodeworld.application import Habits
 from causalcast.nodeworld.configs import config_of
 from causalcast.nodeworld.disk import Died, SimDisk
 from causalcast.nodeworld.loop import WorldLoop
-from causalcast.nodeworld.network import COUNTED_FOR, MOST_DIALS, Network
+from causalcast.nodeworld.network import COUNTED_FOR, MOST_DIALS, MOST_DIALS_TO_JOIN, Network
 from causalcast.nodeworld.plan import Event, Plan
 from causalcast.nodeworld.process import SimProcess
 from causalcast.nodeworld.rest import LogLines, Rest
@@ -216,10 +216,11 @@ def _try(plan: Plan) -> Outcome:
         except Exception as error:
             outcome.problems.append(f"the world broke: {error!r}")
         judge_world(world.guarantees, world.processes, plan, world.has_bad_trace, outcome)
-        if not plan.draws_times() and world.network.most_dials > MOST_DIALS:
+        most = MOST_DIALS_TO_JOIN if plan.is_joined else MOST_DIALS
+        if not plan.draws_times() and world.network.most_dials > most:
             outcome.problems.append(
                 f"a storm of dials: {world.network.most_dials} from one to another in "
-                f"{COUNTED_FOR:g} seconds (at most {MOST_DIALS})"
+                f"{COUNTED_FOR:g} seconds (at most {most})"
             )
         outcome.callbacks = loop.callbacks
         outcome.seconds = loop.time()

@@ -28,6 +28,7 @@ class Place:
     gone: bool = False
     for_good: bool = False
     nodes: bool = False
+    tale: str = ""  # of whole nodes: only worlds that are about this; other seeds are passed over
     by: str = "both"
     small: bool = True  # limits are drawn, as whole nodes always do
 
@@ -62,6 +63,7 @@ class Place:
         words += ["--gone"] * self.gone + ["--for-good"] * self.for_good
         words += [f"--overlay {self.overlay}"] * bool(self.overlay)
         words += ["--world nodes"] if self.nodes else ["--small-limits"] * self.small
+        words += [f"({self.tale})"] * bool(self.tale)
         return " ".join(words)
 
 

@@ -191,9 +191,8 @@ MUTANTS = [
             Rewritten(
                 GivingUp,
                 "on_gone_told",
-                "if peer not in departures.gone and not self._peers.fits_budget(peer, "
-                "departures.gone):",
-                "if False:",
+                "fits = self._peers.fits_budget(peer, departures.gone)",
+                "fits = True",
             ),
             Rewritten(GivingUp, "objection", "if not peers.fits_budget(peer, away):", "if False:"),
         ],

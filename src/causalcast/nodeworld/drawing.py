@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from causalcast.nodeworld.drawn_limits import drawn_limits
 from causalcast.nodeworld.plan import LATENCIES, SLOWEST, UNTIL, Event, Plan
-from causalcast.nodeworld.tales import LONG_MESSAGES, TIMED, tell
+from causalcast.nodeworld.tales import LONG_MESSAGES, STOPS, TIMED, tell
 from causalcast.registry import find_protocol
 
 JOINED_AFTER: Final = 1.5  # seconds in which whoever founds a cluster is left alone
@@ -74,7 +74,8 @@ def draw(protocol: str, seed: int) -> Plan:
 
 def _let_it_be_carried(plan: Plan) -> None:
     """What is published in seconds is to be carried within minutes, whatever is repeated."""
-    if plan.tale in TIMED:
+    # Overlays that nodes join go on dialling whoever stopped: that is not judged yet.
+    if plan.tale in TIMED and not (plan.is_joined and plan.tale == STOPS):
         plan.forget_drawn_times()
     if plan.tale == LONG_MESSAGES:
         return  # there are few of them, and time

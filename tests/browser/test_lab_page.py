@@ -16,7 +16,7 @@ import pytest
 
 from causalcast.lab.engine import Lab
 from causalcast.lab.serving import EngineProcess, LabServer
-from causalcast.lab.site import config, first_run, page_files, site
+from causalcast.lab.site import config, first_run, page_files, site, story
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -40,7 +40,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[LabServer]:
             pytest.skip("CAUSALCAST_PYODIDE names no archive of Pyodide")
         made = LabServer(site(Path(PYODIDE)), None, 0)
     else:
-        files = {**page_files(), "config.json": config("process"), "first.json": first_run(Lab())}
+        first = first_run(Lab(), story())
+        files = {**page_files(), "config.json": config("process"), "first.json": first}
         made = LabServer(files, EngineProcess(), 0)
     thread = threading.Thread(target=made.serve)
     thread.start()

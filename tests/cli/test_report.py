@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from causalcast.cli.main import main
+from causalcast.simulator.runner import simulate
 
 
 @pytest.mark.slow
@@ -58,3 +59,12 @@ def test_an_unusable_run_is_told_in_one_line(
     for command in (["metrics"], ["report", "--out", str(tmp_path / "report.html")]):
         assert main([*command, str(good)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_report_of_a_simulated_run_leads_to_the_lab(bad: Path, tmp_path: Path) -> None:
+    simulated, out = tmp_path / "a run", tmp_path / "report.html"
+    simulate("revoke_then_post", out=simulated)
+    assert main(["report", str(simulated), "--local", "--out", str(out)]) == 0
+    assert f"causalcast lab --run &#x27;{simulated}&#x27;" in out.read_text()
+    assert main(["report", str(bad), "--local", "--out", str(out)]) == 1
+    assert "causalcast lab" not in out.read_text()  # nobody simulated it

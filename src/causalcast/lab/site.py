@@ -6,13 +6,16 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import mypy_extensions
 
 from causalcast.errors import ConfigError
 from causalcast.lab.engine import Lab
+from causalcast.lab.gallery import gallery
+from causalcast.registry import find_protocol
 from causalcast.shipped import KINDS, PACKAGE, samples
+from causalcast.trace.run_header import RunHeader
 
 PAGE: Final = Path(__file__).parent / "page"
 PYODIDE: Final = (
@@ -41,16 +44,48 @@ def config(engine: str) -> bytes:
     return json.dumps({"engine": engine}).encode()
 
 
-def first_run(lab: Lab) -> bytes:
-    """The story, already run: something to look at while Python starts."""
-    catalogue = json.loads(lab.ask(json.dumps({"do": "catalogue"})))
-    entry = catalogue["gallery"][0]
+def story() -> dict[str, Any]:
+    """What the page shows at first: the first entry of the gallery."""
     names = ("scenario", "protocol", "other", "seed", "options", "about")
-    choice = {name: entry[name] for name in names}
+    entry = gallery()[0]
+    return {name: entry[name] for name in names}
+
+
+def choice_of_run(folder: Path) -> dict[str, Any]:
+    """What to choose to see a simulated run again: all of it stands in its `run.json`."""
+    path = folder / "run.json"
+    try:
+        header = RunHeader.from_json(path.read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if header.scenario is None or header.protocol is None:
+        raise ConfigError(f"{folder}: was not simulated; the lab runs scenarios")
+    units = {option.name: option.unit for option in find_protocol(header.protocol).options}
+    options = {
+        name: f"{value}us" if units.get(name) else value for name, value in header.options.items()
+    }
+    return {
+        "scenario": "",
+        "text": header.scenario,
+        "protocol": header.protocol,
+        "other": "",
+        "seed": header.seed,
+        "options": options,
+        "about": f"The run of {folder}.",
+    }
+
+
+def first_run(lab: Lab, choice: dict[str, Any]) -> bytes:
+    """A choice, already run: something to look at while Python starts."""
     pictures = []
-    for protocol in filter(None, (entry["protocol"], entry["other"])):
-        question = {"do": "run", "scenario": entry["scenario"], "protocol": protocol}
-        pictures.append(json.loads(lab.ask(json.dumps(question))))
+    for place, protocol in enumerate(filter(None, (choice["protocol"], choice["other"]))):
+        question = {**choice, "do": "run", "protocol": protocol}
+        if place > 0:
+            question["options"] = {}
+        picture = json.loads(lab.ask(json.dumps(question)))
+        if "error" in picture:
+            raise ConfigError(picture["error"])
+        pictures.append(picture)
     return json.dumps({"choice": choice, "pictures": pictures}, separators=(",", ":")).encode()
 
 
@@ -114,7 +149,7 @@ def _from_archive(path: Path) -> dict[str, bytes]:
     return found
 
 
-def site(pyodide: Path) -> dict[str, bytes]:
+def site(pyodide: Path, choice: dict[str, Any] | None = None) -> dict[str, bytes]:
     """The whole page with Python inside it: needs no engine elsewhere, and no network."""
     lab = Lab()
     try:
@@ -122,7 +157,7 @@ def site(pyodide: Path) -> dict[str, bytes]:
             **page_files(),
             **pyodide_files(pyodide),
             "config.json": config("pyodide"),
-            "first.json": first_run(lab),
+            "first.json": first_run(lab, choice or story()),
             "causalcast.zip": package_archive(),
         }
     finally:

@@ -8,10 +8,13 @@ import pytest
 
 from causalcast.lab.edits import Edit, with_edits
 from causalcast.lab.engine import Lab
+from causalcast.lab.frames import frames_of
 from causalcast.lab.gallery import gallery
 from causalcast.lab.sources import patched, sources_of
 from causalcast.simulator.scenario_run import prepare
 from causalcast.simulator.scenarios.scenario import Scenario
+from causalcast.trace.kinds import KIND_CODE
+from causalcast.trace.recorder import RecordedRow
 
 STORY = {"do": "run", "scenario": "revoke_then_post", "protocol": "naive_flood"}
 QUICK = [entry for entry in gallery() if entry["id"] not in ("crashes", "churn", "reordering")]
@@ -251,3 +254,30 @@ def test_wrong_questions_are_answered_with_a_sentence(
 def test_edits_are_written_as_people_would() -> None:
     text = with_edits("until_ms = 5\n", [Edit({"kind": "cut", "link": [0, 2], "at_us": 1500})])
     assert text == 'until_ms = 21.5\n\n[[fault]]\nat_ms = 1.500\nkind = "cut"\nlink = [0, 2]\n'
+
+
+def test_messages_that_overtake_or_come_twice_are_told_apart() -> None:
+    def row(node: int, at: int, kind: str, message: int, peer: int, note: str) -> RecordedRow:
+        return (node, at, KIND_CODE[kind], message, 0, peer, 1, 2, -1, note)
+
+    rows = [
+        row(0, 1, "send", 11, 1, "copy"),
+        row(0, 2, "send", 12, 1, "copy"),
+        row(1, 5, "receive", 12, 0, "copy"),
+        row(1, 6, "receive", 11, 0, "copy"),
+        row(1, 7, "receive", 11, 0, "copy"),  # the network doubled it
+        row(0, 8, "send", 13, 1, "copy"),
+        row(0, 8, "drop", -1, 1, "loss"),
+        row(0, 9, "send", 14, 1, "copy"),
+        row(1, 12, "drop", -1, 0, "receiver is down"),
+        row(0, 13, "drop", -1, 1, "cut"),  # it never left
+    ]
+    frames, refused = frames_of(rows)
+    assert [(f.looks[0], f.sent, f.end, f.lost) for f in frames] == [
+        (11, 1, 6, ""),
+        (12, 2, 5, ""),
+        (11, 1, 7, ""),
+        (13, 8, 8, "loss"),
+        (14, 9, 12, "receiver is down"),
+    ]
+    assert refused == [(13, 0, 1, "cut")]

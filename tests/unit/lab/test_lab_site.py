@@ -12,7 +12,18 @@ import pytest
 
 from causalcast.cli.main import main
 from causalcast.errors import ConfigError
-from causalcast.lab.site import PYODIDE, export, package_archive, page_files, pyodide_files
+from causalcast.lab.engine import Lab
+from causalcast.lab.site import (
+    PYODIDE,
+    choice_of_run,
+    export,
+    first_run,
+    package_archive,
+    page_files,
+    pyodide_files,
+)
+from causalcast.simulator.runner import simulate
+from causalcast.trace.run_header import RunHeader
 
 ENGINE = """
 import sys
@@ -92,6 +103,30 @@ def test_the_page_is_written_whole_and_nothing_is_written_over(
     assert "is not empty" in capsys.readouterr().err
     with pytest.raises(ConfigError):
         export({}, out)
+
+
+def test_a_simulated_run_is_seen_again(tmp_path: Path) -> None:
+    run = simulate(
+        "revoke_then_post",
+        protocol="psync",
+        seed=9,
+        options={"repeat_after": "7ms"},
+        out=tmp_path / "a",
+    )
+    choice = choice_of_run(tmp_path / "a")
+    lab = Lab()
+    (picture,) = json.loads(first_run(lab, choice))["pictures"]
+    lab.close()
+    assert (picture["protocol"], picture["seed"]) == ("psync", 9)
+    delivered = [row for row in run.events.to_pylist() if row["kind"] == "deliver"]
+    told = sorted((e[1], e[0]) for e in picture["events"] if e[2] == "deliver")
+    assert told == sorted((row["node"], row["at_us"]) for row in delivered)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "run.json").write_text(RunHeader("x", "real").to_json())
+    with pytest.raises(ConfigError, match="was not simulated"):
+        choice_of_run(tmp_path / "real")
+    with pytest.raises(ConfigError, match="No such file"):
+        choice_of_run(tmp_path / "nowhere")
 
 
 def test_python_in_the_page_is_asked_for(

@@ -9,7 +9,16 @@ from typing import Any
 from causalcast.errors import ConfigError
 from causalcast.lab.engine import Lab
 from causalcast.lab.serving import EngineProcess, LabServer
-from causalcast.lab.site import HOW_TO_GET_IT, config, export, first_run, page_files, site
+from causalcast.lab.site import (
+    HOW_TO_GET_IT,
+    choice_of_run,
+    config,
+    export,
+    first_run,
+    page_files,
+    site,
+    story,
+)
 
 DEFAULT_PORT = 8765
 
@@ -32,6 +41,9 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument(
         "--export", type=Path, metavar="FOLDER", help="write the page with all it needs, and end"
     )
+    parser.add_argument(
+        "--run", type=Path, metavar="RUN", dest="folder", help="begin with this simulated run"
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.set_defaults(run=run)
 
@@ -39,19 +51,21 @@ def add_to(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it."""
     pyodide = options.pyodide or _kept_pyodide()
+    choice = story() if options.folder is None else choice_of_run(options.folder)
     if options.export is not None:
         if pyodide is None:
             raise ConfigError(f"--export: Python inside the page needs --pyodide; {HOW_TO_GET_IT}")
-        export(site(pyodide), options.export)
+        export(site(pyodide, choice), options.export)
         print(f"wrote {options.export}; any web server can serve it:")
         print(f"python -m http.server --directory {options.export}")
         return 0
     if pyodide is not None:
-        server = LabServer(site(pyodide), None, options.port)
+        server = LabServer(site(pyodide, choice), None, options.port)
     else:
         lab = Lab()
-        files = {**page_files(), "config.json": config("process"), "first.json": first_run(lab)}
+        first = first_run(lab, choice)
         lab.close()
+        files = {**page_files(), "config.json": config("process"), "first.json": first}
         server = LabServer(files, EngineProcess(), options.port)
     print(f"the lab is at {server.address} (Ctrl-C ends it)", flush=True)
     if not options.no_browser and os.isatty(1):

@@ -3,6 +3,7 @@
 Everything is inside the file, so that it opens offline and can be mailed.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -163,6 +164,8 @@ def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: boo
     if verdict.header.scenario:
         scenario = escape(verdict.header.scenario)
         parts.append(f"<details><summary>scenario</summary><pre>{scenario}</pre></details>")
+        command = f"causalcast lab --run {shlex.quote(str(verdict.place))}"
+        parts.append(f'<p class="soft">To see it move: <code>{escape(command)}</code></p>')
     return "\n".join(parts)
 
 

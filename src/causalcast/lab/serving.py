@@ -86,6 +86,17 @@ class EngineProcess:
         return self._process
 
 
+class _Http(ThreadingHTTPServer):
+    """Threads end with the program; a browser that hangs up is no event."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tell what went wrong here, and nothing of connections that were closed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class LabServer:
     """Serves files; questions go to an engine where there is one."""
 
@@ -94,10 +105,9 @@ class LabServer:
         self.engine = engine
         self.token = secrets.token_urlsafe(18) if engine is not None else ""
         try:
-            self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(self))
+            self._http = _Http(("127.0.0.1", port), _handler_of(self))
         except OSError as error:
             raise ConfigError(f"port {port}: {error.strerror}; choose another --port") from None
-        self._http.daemon_threads = True
         self.port: int = self._http.server_address[1]
 
     @property

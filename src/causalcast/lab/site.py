@@ -158,6 +158,7 @@ def site(pyodide: Path, choice: dict[str, Any] | None = None) -> dict[str, bytes
             **pyodide_files(pyodide),
             "config.json": config("pyodide"),
             "first.json": first_run(lab, choice or story()),
+            "catalogue.json": lab.ask(json.dumps({"do": "catalogue"})).encode(),
             "causalcast.zip": package_archive(),
         }
     finally:

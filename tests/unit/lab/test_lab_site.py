@@ -98,6 +98,7 @@ def test_the_page_is_written_whole_and_nothing_is_written_over(
     assert json.loads((out / "config.json").read_text()) == {"engine": "pyodide"}
     first = json.loads((out / "first.json").read_text())
     assert [p["verdict"]["word"] for p in first["pictures"]] == ["violated", "ok"]
+    assert len(json.loads((out / "catalogue.json").read_text())["gallery"]) > 20
     assert (out / "pyodide" / "pyodide.mjs").is_file() and (out / "causalcast.zip").is_file()
     assert main(["lab", "--export", str(out), "--pyodide", str(pyodide)]) == 2
     assert "is not empty" in capsys.readouterr().err

@@ -9,8 +9,10 @@ class InPage {
     this.start();
   }
   start() {
+    this.slowStart = true;
     this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => {
+      this.slowStart = false;
       const done = this.waiting.get(data.id);
       this.waiting.delete(data.id);
       done?.(JSON.parse(data.text));

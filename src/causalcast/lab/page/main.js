@@ -71,7 +71,7 @@ async function question(protocol, own) {
 async function runChoice(keepTime = false) {
   const before = scale && keepTime ? scale.time(place) : null;
   playing = false;
-  tell("Running …");
+  tell(engine.slowStart ? "Running, as soon as Python has started …" : "Running …");
   $("run").textContent = "Stop";
   $("run").dataset.running = "yes";
   const wanted = [choice.protocol, ...(choice.other ? [choice.other] : [])];
@@ -554,11 +554,13 @@ async function begin() {
   document.documentElement.dataset.theme = kept ?? (dark ? "dark" : "light");
   listen();
   const linked = location.hash.slice(1);
-  const first = linked ? null : await fetch("first.json").then((a) => a.ok ? a.json() : null)
-    .catch(() => null);
+  const file = (name) => fetch(name).then((a) => a.ok ? a.json() : null).catch(() => null);
+  const first = linked ? null : await file("first.json");
   if (first) { choice = { ...choice, ...first.choice }; show(first.pictures); }
   engine = await startEngine();
-  catalogue = await engine.ask({ do: "catalogue" });
+  // Python inside the page takes seconds to start, and all that can be chosen is known before.
+  catalogue = (engine.confined && await file("catalogue.json"))
+    || await engine.ask({ do: "catalogue" });
   if (catalogue.error) { tell(catalogue.error, true); return; }
   fillChoices();
   fillGallery();

@@ -55,7 +55,7 @@ def test_the_catalogue_has_everything_that_can_be_chosen(lab: Lab) -> None:
     assert catalogue["examples"] == ["examples/my_protocol.py"]
     sections = {one["section"] for one in catalogue["gallery"]}
     assert sections == {
-        "Stories", "Errata of papers", "Found by the swarm", "Failed once, mended since"
+        "Stories", "Errata of papers", "Broken on purpose", "Failed once, mended since"
     }  # fmt: skip
 
 

@@ -126,9 +126,22 @@ def look_further(results: list[Rediscovered], most: int) -> list[Rediscovered]:
     What shows then is tried with each of them alone: that alone counts. It is much cheaper, and may
     only miss what one bug hides from another.
     """
-    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
     place, seeds = next_of(results[0], most)
     began = time.process_time()
+    logging.disable(logging.CRITICAL)  # nodes say much when they are treated like this
+    try:
+        _try_seeds(results, place, seeds)
+    finally:
+        logging.disable(logging.NOTSET)
+    share = (time.process_time() - began) / len(results)
+    for one in results:
+        one.seeds = one.seed + 1 if one.found else one.seeds + len(seeds)
+        one.rounds += 1
+        one.cpu_seconds = round(one.cpu_seconds + share, 1)
+    return results
+
+
+def _try_seeds(results: list[Rediscovered], place: Place, seeds: range) -> None:
     left, at = list(results), seeds.start
     while left and at < seeds.stop:
         at = _until_something_shows(left, place, range(at, seeds.stop))
@@ -136,12 +149,6 @@ def look_further(results: list[Rediscovered], most: int) -> list[Rediscovered]:
             _try_each(left, place, at)
             left = [one for one in left if not one.found]
             at += 1
-    share = (time.process_time() - began) / len(results)
-    for one in results:
-        one.seeds = one.seed + 1 if one.found else one.seeds + len(seeds)
-        one.rounds += 1
-        one.cpu_seconds = round(one.cpu_seconds + share, 1)
-    return results
 
 
 def next_of(result: Rediscovered, most: int) -> tuple[Place, range]:

@@ -137,8 +137,9 @@ def test_hostile_datagrams_change_nothing(tmp_path: Path) -> None:
             for number, (out, data, place) in enumerate(recorded):
                 out.sendto(data, place)  # a replay, from the right address
                 out.sendto(data[: number % len(data)], place)
-                # What it is, whose it is, what it says, its seal, and anywhere.
-                for spot in (0, 2, len(data) // 2, len(data) - 1, number * 7 % len(data)):
+                # What it is, whose it is, which one it is, what it says, its seal, and anywhere.
+                middle, last, anywhere = len(data) // 2, len(data) - 1, number * 7 % len(data)
+                for spot in (0, 2, min(9, last), middle, last, anywhere):
                     flipped = bytes([data[spot] ^ 1 << number % 8])
                     out.sendto(data[:spot] + flipped + data[spot + 1 :], place)
                 out.sendto(os.urandom(number % 300), place)

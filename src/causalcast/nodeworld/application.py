@@ -195,7 +195,8 @@ class Application:
         if self._is_slow or self._takes_long:
             await asyncio.sleep(self._takes_long or 0.005)
         if self._falls_behind and self._chance.random() < 0.02:
-            await asyncio.sleep(3.0)
+            # Where much is poured out, three seconds each would be longer than anybody waits.
+            await asyncio.sleep(0.5 if self._habits.pours else 3.0)
         if self._gives_back and self._chance.random() < 0.1:
             message.give_back()
             if self._says_twice:

@@ -58,8 +58,8 @@ def main() -> int:
         found = judge(adversary.run.result()).violations
         if world.steps.broken or any(found[name] for name in SAFETY):
             wrong.append(seed)
-        if not down:
-            continue
+        if not down or not adversary.run.scenario.blueprint.tolerates(down, str(seed)):
+            continue  # who was to fall in its next step may have fallen beside another
         counts["somebody_down"] += 1
         if any(missing.message >> 32 in down for missing in found["agreement"]):
             kind = "waiting_publisher_down"

@@ -236,10 +236,6 @@ def suspicions_do_not_matter(self: SafeKeeping, node: NodeId) -> bool:
     return node not in self._up
 
 
-def lost_links_do_not_matter(self: SafeKeeping, node: NodeId) -> bool:
-    return node in self._suspected
-
-
 def one_answer_is_enough(self: SafeKeeping, sender: NodeId, answer: Answer, out: Outbox) -> None:
     """What one of the others has is forgotten."""
     for group, numbers in answer.has.items():
@@ -449,14 +445,6 @@ MUTANTS = [
         "… or suspected, for who hangs has links",
         ["agreement"],
         [Patch(SafeKeeping, "is_away", suspicions_do_not_matter)],
-        DIRECT,
-        for_good=True,
-    ),
-    Mutant(
-        "lost_links_do_not_matter",
-        "… or has no link, suspected or not",
-        ["validity", "agreement"],
-        [Patch(SafeKeeping, "is_away", lost_links_do_not_matter)],
         DIRECT,
         for_good=True,
     ),

@@ -51,6 +51,8 @@ FURTHER_MODULES = (
     "runtime/host/timers.py",
     "runtime/host/turns.py",
     "runtime/links/outlet.py",
+    "runtime/links/traffic.py",
+    "runtime/observing/histogram.py",
     "runtime/machine.py",
     "runtime/received_message.py",
     "runtime/security/admission.py",

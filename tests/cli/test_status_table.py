@@ -23,6 +23,17 @@ STATUS: dict[str, Any] = {
     "unacknowledged": 4,
     "journal": {"bytes": 3210, "held_bytes": 0, "syncs": 4, "sync_seconds": 0.002},
     "kept_bytes": 2_500_000,
+    "kept_for": {"1": 0, "2": 3000},
+    "held": {"messages": 7, "bytes": 7700, "oldest_seconds": 4.25, "oldest": [["1.9", 4.25]]},
+    "inbox": {"chat": 2},
+    "traffic": {
+        "1": {"sent_bytes": 9, "received_bytes": 0, "sent_messages": 1, "received_messages": 0},
+        "2": {"sent_bytes": 1e6, "received_bytes": 0, "sent_messages": 0, "received_messages": 0},
+    },
+    "queues": {"1": 0, "2": 64000},
+    "repeated": {"reliable_sending": 2},
+    "delivery_seconds": {"below": [], "count": 4, "sum": 0.02},
+    "process": {"cpu_seconds": 1.5, "resident_bytes": 50_000_000},
     "trace": {"bytes": 10, "lost_rows": 1500},
     "trouble": {},
     "conditions": {"f_left": 1},
@@ -50,6 +61,15 @@ certificate_expires  –
      unacknowledged  4
             journal  3.2 kB, 4 syncs of 0.5 ms
          kept_bytes  2.5 MB
+           kept_for  1 0, 2 3,000
+               held  7 messages, 7.7 kB; longest 1.9 for 4.2 s
+              inbox  chat 2
+            traffic  node 1: 1 sent (9 B), 0 received (0 B)
+                     node 2: 0 sent (1.0 MB), 0 received (0 B)
+             queues  2 64.0 kB
+           repeated  reliable_sending 2
+   delivery_seconds  5.0 ms in the mean of 4
+            process  50.0 MB, 1.5 s of CPU
               trace  10 B, 1,500 rows lost
             trouble  none
          conditions  f_left 1

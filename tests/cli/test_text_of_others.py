@@ -14,6 +14,7 @@ from causalcast.cli.run import node as node_commands
 from causalcast.cli.run.chat import _line
 from causalcast.printable import printable, printable_lines
 from causalcast.runtime.links.greeting import differences, first_greeting
+from causalcast.runtime.observing.histogram import Histogram
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.node_logging import TextLines
 
@@ -91,6 +92,14 @@ def test_labels_end_where_they_end() -> None:
         "delivered": {},
         "notes": {},
         "conditions": {'x"} 1\ny{z="': 4},
+        "kept_for": {},
+        "held": {"messages": 0, "bytes": 0, "oldest_seconds": 0.0},
+        "inbox": {'in"} 1\nforged{x="': 5},
+        "traffic": {},
+        "queues": {},
+        "repeated": {'part"} 1\nforged{x="': 6},
+        "delivery_seconds": Histogram().as_numbers(),
+        "process": {},
     }
     lines = [line for line in exposition(status).splitlines() if not line.startswith("#")]
     assert all(line.startswith("causalcast_") for line in lines)

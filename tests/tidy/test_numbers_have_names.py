@@ -86,6 +86,7 @@ FACTORS = {
     "parts.safe_links.crowding": "HALF",
     "runtime.host.inbox": "OVERHEAD",
     "runtime.security.waiting": "OVERHEAD FEW",
+    "runtime.links.links": "MOST_COUNTED",  # peers that people are shown numbers of
     "datagrams.point_to_point": "JITTER",
     "datagrams.round_trip": "PER_BYTE",
     "datagrams.send_window": "GAIN GROWTH CONGESTED DECREASE",
@@ -93,6 +94,8 @@ FACTORS = {
 # People wait for these, or choose them with an option of a command.
 OF_TOOLS = {
     "trace.node_log": "READ_AGAIN _SCANNED",
+    "runtime.host.status": "HELD_SHOWN",
+    "runtime.observing.loop_lag": "EVERY",
     "runtime.operating.doctor": "SLOW_SYNC REACH_WITHIN FILES_PER_LINK SYNCS LOOKS",
     "runtime.operating.local_cluster": "READY_WITHIN STOP_WITHIN PORTS",
     "runtime.security.authority": "AUTHORITY_DAYS NODE_DAYS",

@@ -156,6 +156,11 @@ class Multicast(Automaton):
         """
         return 0
 
+    def kept_for(self) -> dict[NodeId, int]:
+        """How many messages each neighbour lacks as far as is known here, to show it to people;
+        empty where a protocol cannot tell."""
+        return {}
+
     def furthest(self, origin: NodeId) -> int:
         """The greatest number of `origin` that may come now; -1 if it may be any.
 

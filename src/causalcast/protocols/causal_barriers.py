@@ -342,6 +342,9 @@ class CausalBarriers(Multicast):
     def kept_bytes(self) -> int:
         return self.sending.kept_bytes()
 
+    def kept_for(self) -> dict[NodeId, int]:
+        return self.sending.links.kept_for()
+
     def state_size(self) -> int:
         barriers = sum(len(barrier) for barrier in self.barriers.values())
         return barriers + self.waiting.size() + self.lists.size() + self.sending.size()

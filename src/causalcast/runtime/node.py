@@ -25,6 +25,7 @@ from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.observing.events import Event
+from causalcast.runtime.observing.loop_lag import LoopLag
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
 from causalcast.runtime.received_message import Caller, ReceivedMessage
@@ -281,6 +282,7 @@ class Node:
         self._was_stopped = False
         self._host: Host | None = None
         self._metrics: MetricsServer | None = None
+        self._lag: LoopLag | None = None  # of a loop that is this machine's
 
     @property
     def id(self) -> NodeId:
@@ -308,11 +310,15 @@ class Node:
         host = Host(self.config, self._machine)
         await host.start()
         self._host = host
+        if self._machine is None:
+            self._lag = LoopLag(host.loop)
+            self._lag.start()
         if self.config.metrics is not None:
             self._metrics = MetricsServer(self.config.metrics, self.metrics, self._trouble)
             try:
                 await self._metrics.start()
             except NodeError:
+                self._look_no_more()
                 await host.stop()
                 raise
         if self._control is not None:
@@ -320,6 +326,7 @@ class Node:
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""
+        self._look_no_more()
         await self._ways_in.aclose()
         if self._metrics is not None:
             self._metrics.close()
@@ -404,7 +411,15 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         """What this node is doing, in numbers; `up` and `status` show it."""
-        return status_of(self._running())
+        status = status_of(self._running())
+        if self._lag is not None:
+            lag = self._lag
+            status["loop_lag"] = {"last_seconds": lag.last, "seconds": lag.took.as_numbers()}
+        return status
+
+    def _look_no_more(self) -> None:
+        if self._lag is not None:
+            self._lag.stop()
 
     def _trouble(self) -> str:
         """Why nobody should send work to this node now; empty if they may."""

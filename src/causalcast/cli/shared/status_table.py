@@ -1,6 +1,7 @@
 """What a node is doing, as a table that people read; `--json` has the same for programs."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from causalcast.printable import printable
 
@@ -17,12 +18,13 @@ def status_lines(status: dict[str, Any]) -> list[str]:
             lines += [
                 _line("groups" if place == 0 else "", row) for place, row in enumerate(groups)
             ]
-        elif key == "journal":
-            lines.append(_line(key, _journal(value)))
         elif key.endswith("_bytes"):
             lines.append(_line(key, _size(value)))
-        elif key == "trace":
-            lines.append(_line(key, _trace(value)))
+        elif key == "traffic":
+            rows = [_traffic(peer, numbers) for peer, numbers in value.items()] or ["none"]
+            lines += [_line(key if place == 0 else "", row) for place, row in enumerate(rows)]
+        elif key in _SPOKEN:
+            lines.append(_line(key, _SPOKEN[key](value)))
         else:
             lines.append(_line(key, _words(value)))
     return lines
@@ -69,6 +71,52 @@ def _trace(numbers: dict[str, int]) -> str:
         return "not written"
     lost = numbers.get("lost_rows", 0)
     return _size(numbers.get("bytes", 0)) + (f", {lost:,} rows lost" if lost else "")
+
+
+def _held(numbers: dict[str, Any]) -> str:
+    """Messages that wait for causes, and which of them wait longest."""
+    if not numbers["messages"]:
+        return "none"
+    longest = ", ".join(f"{name} for {seconds:.1f} s" for name, seconds in numbers["oldest"][:3])
+    return f"{numbers['messages']:,} messages, {_size(numbers['bytes'])}; longest {longest}"
+
+
+def _traffic(peer: str, numbers: dict[str, int]) -> str:
+    sent = f"{numbers['sent_messages']:,} sent ({_size(numbers['sent_bytes'])})"
+    received = f"{numbers['received_messages']:,} received ({_size(numbers['received_bytes'])})"
+    return f"node {peer}: {sent}, {received}"
+
+
+def _queues(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{peer} {_size(count)}" for peer, count in numbers.items() if count) or "none"
+
+
+def _took(numbers: dict[str, Any]) -> str:
+    """The mean of a histogram; its classes are for programs."""
+    if not numbers["count"]:
+        return "none"
+    mean = numbers["sum"] / numbers["count"] * 1000
+    return f"{mean:.1f} ms in the mean of {numbers['count']:,}"
+
+
+def _loop_lag(numbers: dict[str, Any]) -> str:
+    return f"{numbers['last_seconds'] * 1000:.1f} ms now, {_took(numbers['seconds'])}"
+
+
+def _process(numbers: dict[str, float]) -> str:
+    files = f", {numbers['open_files']:.0f} files" if "open_files" in numbers else ""
+    return f"{_size(numbers['resident_bytes'])}, {numbers['cpu_seconds']:.1f} s of CPU{files}"
+
+
+_SPOKEN: Final[dict[str, Callable[[Any], str]]] = {
+    "journal": _journal,
+    "trace": _trace,
+    "held": _held,
+    "queues": _queues,
+    "delivery_seconds": _took,
+    "loop_lag": _loop_lag,
+    "process": _process,
+}
 
 
 def _size(count: float) -> str:

@@ -302,6 +302,10 @@ class ReliableLinks:
         """Parcels that were not acknowledged."""
         return sum(len(direction.kept) for direction in self.peers.values())
 
+    def kept_for(self) -> dict[NodeId, int]:
+        """The same by peer."""
+        return {peer: len(direction.kept) for peer, direction in self.peers.items()}
+
     def kept_bytes(self) -> int:
         """What these take, roughly."""
         return self._weight.bytes

@@ -472,6 +472,19 @@ class ReliableSending(CopyOwner):
         """Messages that some neighbour may still lack."""
         return len(self._kept) + self.safe.size()
 
+    def kept_for(self) -> dict[NodeId, int]:
+        """How many of the messages that are to come from here each neighbour lacks."""
+        counts = self.seen.counts
+        if self.direct:
+            counts = {self.me: counts.get(self.me, 0)}
+        return {
+            peer: sum(
+                max(0, count - neighbour.has.counts.get(origin, 0))
+                for origin, count in counts.items()
+            )
+            for peer, neighbour in self.neighbours.items()
+        }
+
     # Sending
 
     def _spread(self, identity: MessageId, out: Outbox) -> None:

@@ -492,6 +492,9 @@ class Cbcast(Multicast):
     def kept_bytes(self) -> int:
         return self.sending.kept_bytes()
 
+    def kept_for(self) -> dict[NodeId, int]:
+        return self.sending.links.kept_for()
+
     def state_size(self) -> int:
         counts = sum(len(clock) for clock in self.past.values())
         counts += sum(len(clock) for clock in self.done.values())

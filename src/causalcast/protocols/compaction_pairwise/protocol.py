@@ -151,6 +151,9 @@ class CompactionPairwise(Multicast):
     def kept_bytes(self) -> int:
         return self.broadcast.kept_bytes()
 
+    def kept_for(self) -> dict[NodeId, int]:
+        return self.broadcast.sending.kept_for()
+
     def furthest(self, origin: NodeId) -> int:
         return self.broadcast.sending.furthest(origin)
 

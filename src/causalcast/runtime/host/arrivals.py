@@ -62,6 +62,7 @@ class Arrivals:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self._steps.start()
         messages, error = self._codec.decode_all(frames)
+        link.outlet.traffic.received_messages += len(messages)
         if not self._rows.wants[RECEIVE]:
             self._inbox.gather()
             try:
@@ -107,6 +108,7 @@ class Arrivals:
                 is_run = len(carried) > 1 and isinstance(message, Single)
                 if is_run:
                     self.runs += 1
+                    link.outlet.traffic.received_messages += len(carried) - 1
                     admission.check_run(peer, carried)
                 elif carried:
                     admission.check(peer, carried)

@@ -89,10 +89,13 @@ class Effects(World):
         self._believe = believe
         self._events = events
         self._has_signatures = signed
-        self._waiting = waiting
+        self.waiting = waiting
+        self._released: dict[MessageId, int] = {}  # in this step, and since when they had waited
 
     def perform(self, effects: list[Effect]) -> None:
         """Let the effects of one step happen, or wait for its entry."""
+        if self._released:
+            self._released = {}
         if self._state.is_kept or self._rows.trace is not None:
             perform(effects, self._me, self)
         else:
@@ -101,15 +104,21 @@ class Effects(World):
     def _perform_untraced(self, effects: list[Effect]) -> None:
         """The same as `perform`, with the two commonest effects written out."""
         groups, delivered = self._stack.groups, self._observed.delivered_in
-        inbox, sending, waiting = self._inbox, self._sending, self._waiting
+        inbox, sending, waiting = self._inbox, self._sending, self.waiting
+        at_once = 0
         for effect in effects:
             if isinstance(effect, Send):
                 sending.send_at_once(effect)
             elif isinstance(effect, Deliver):
                 publication = effect.publication
+                since = self._released.pop(publication.id, 0) if self._released else 0
                 if waiting.by_message:
-                    waiting.release(publication.id)
+                    since = waiting.release(publication.id) or since
                 if publication.group in groups:
+                    if since:
+                        self._observed.took.observe(self._state.at_us - since)
+                    else:
+                        at_once += 1
                     if self._has_signatures:
                         publication = self.unsigned(publication)
                     delivered[publication.group] = delivered.get(publication.group, 0) + 1
@@ -117,6 +126,8 @@ class Effects(World):
             else:
                 perform([effect], self._me, self)
                 groups = self._stack.groups  # it may have joined one
+        if at_once:
+            self._observed.took.observe(0, at_once)
 
     def unsigned(self, publication: Publication) -> Publication:
         """As the application knows it."""
@@ -138,8 +149,9 @@ class Effects(World):
     # The application
 
     def deliver(self, node: NodeId, effect: Deliver) -> None:
-        if self._waiting.by_message:
-            self._waiting.release(effect.publication.id)
+        since = self._released.pop(effect.publication.id, 0) if self._released else 0
+        if self.waiting.by_message:
+            since = self.waiting.release(effect.publication.id) or since
         publication = self.unsigned(effect.publication)
         if publication.group not in self._stack.groups:
             return
@@ -148,11 +160,12 @@ class Effects(World):
             size = len(publication.body)
             about = (publication.id, publication.group, -1, size)
             state.later(self._rows.add, state.at_us, DELIVER, *about)
-        state.later(self._hand_over, publication, len(state.deliveries))
+        state.later(self._hand_over, publication, len(state.deliveries), since or state.at_us)
         state.deliveries.append(publication)
 
-    def _hand_over(self, publication: Publication, index: int) -> None:
+    def _hand_over(self, publication: Publication, index: int, arrived_us: int) -> None:
         count(self._observed.delivered_in, publication.group)
+        self._observed.took.observe(self._observed.now_us() - arrived_us)
         place = self._state.place if self._state.is_kept else None
         self._inbox.add(publication, place, index)
 
@@ -181,14 +194,16 @@ class Effects(World):
     # The trace, and people
 
     def hold(self, node: NodeId, effect: Hold) -> None:
-        self._waiting.hold(effect.message)
+        self.waiting.hold(effect.message, self._state.at_us)
         if self._rows.wants[HOLD]:
             note = f"waits for {effect.words()}"
             row = (self._state.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
             self._state.later(self._rows.add, *row)
 
     def release(self, node: NodeId, effect: Release) -> None:
-        self._waiting.release(effect.message)
+        since = self.waiting.release(effect.message)
+        if since:
+            self._released[effect.message] = since
         if self._rows.wants[RELEASE]:
             self._state.later(self._rows.add, self._state.at_us, RELEASE, effect.message)
 

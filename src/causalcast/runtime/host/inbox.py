@@ -233,6 +233,18 @@ class Inbox:
         """Deliveries that were not handed to the application."""
         return sum(len(inbox.queue) for inbox in self._distinct())
 
+    def waiting_by_group(self) -> dict[GroupId, int]:
+        """The same by group, of those that had deliveries in this life."""
+        counts: collections.Counter[GroupId] = collections.Counter(dict.fromkeys(self._groups, 0))
+        shared = collections.Counter(map(id, self._groups.values()))
+        for group, inbox in self._groups.items():
+            if shared[id(inbox)] == 1:
+                counts[group] = len(inbox.queue)
+        for inbox in self._distinct():
+            if shared[id(inbox)] > 1:
+                counts.update(waiting.group for waiting in inbox.queue)
+        return dict(counts)
+
     def _distinct(self) -> list[GroupInbox]:
         """Each once: groups that are read together share one."""
         return list(dict.fromkeys(self._groups.values()))

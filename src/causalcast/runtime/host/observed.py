@@ -6,6 +6,7 @@ from typing import final
 
 from causalcast.runtime.machine import NodeClock
 from causalcast.runtime.observing.events import Event, Events
+from causalcast.runtime.observing.histogram import Histogram
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +20,13 @@ class Observed:
         self.delivered_in: dict[int, int] = {}
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
+        self.took = Histogram()  # from the arrival of a message here to its delivery, in this life
         self._clock = clock
         self._told: set[tuple[str, int]] = set()
+
+    def now_us(self) -> int:
+        """The time of day as rows and steps have it."""
+        return self._clock.wall_us()
 
     def tell(self, name: str, subject: int, meaning: str) -> None:
         """Let operators hear of something."""

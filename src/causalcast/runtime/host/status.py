@@ -1,9 +1,14 @@
 """What a node is doing, in numbers; `up`, `status` and metrics show it."""
 
-from typing import Any
+from typing import Any, Final
 
+from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.links.udp.carrier import UdpCarrier
+from causalcast.runtime.observing.this_process import process_numbers
 from causalcast.version import VERSION, build_kind
+
+HELD_SHOWN: Final = 20  # messages that wait longest for a cause
 
 
 def status_of(host: Host) -> dict[str, Any]:
@@ -30,11 +35,64 @@ def status_of(host: Host) -> dict[str, Any]:
         "unacknowledged": len(host.inbox.unacknowledged),
         "journal": _journal_numbers(host),
         "kept_bytes": multicast.kept_bytes(),
+        "kept_for": {str(peer): count for peer, count in sorted(multicast.kept_for().items())},
+        "held": _held_numbers(host),
+        "inbox": {names[g]: n for g, n in sorted(host.inbox.waiting_by_group().items())},
+        "traffic": _traffic(host),
+        "queues": {str(peer): size for peer, size in sorted(links.queued_bytes().items())},
+        "repeated": _repeated(host),
+        "delivery_seconds": observed.took.as_numbers(),
+        "process": process_numbers(),
         "trace": _trace_numbers(host),
         "trouble": _link_counts(host),
         "conditions": multicast.conditions(),
         "notes": dict(observed.notes),
     }
+
+
+def _held_numbers(host: Host) -> dict[str, Any]:
+    """What waits for causes: how much, how long, and which of it waits longest."""
+    waiting, now = host.parts.effects.waiting, host.clock.wall_us()
+    oldest = [
+        (_name(message), round(max(0, now - since) / 1e6, 3))
+        for message, since in waiting.oldest(HELD_SHOWN)
+    ]
+    return {
+        "messages": len(waiting.by_message),
+        "bytes": waiting.weight(),
+        "oldest_seconds": oldest[0][1] if oldest else 0.0,
+        "oldest": oldest,
+    }
+
+
+def _name(message: MessageId) -> str:
+    return f"{origin_of(message)}.{number_of(message)}"
+
+
+def _traffic(host: Host) -> dict[str, dict[str, int]]:
+    """What went over the links to each peer in this life."""
+    return {
+        str(peer): {
+            "sent_bytes": traffic.sent_bytes,
+            "received_bytes": traffic.received_bytes,
+            "sent_messages": traffic.sent_messages,
+            "received_messages": traffic.received_messages,
+        }
+        for peer, traffic in sorted(host.links.traffic().items())
+    }
+
+
+def _repeated(host: Host) -> dict[str, int]:
+    """What was sent again, by who did it: parts of the protocol that note it, and datagrams."""
+    repeated = {
+        note.removesuffix(".repeated"): times
+        for note, times in host.observed.notes.items()
+        if note.endswith(".repeated")
+    }
+    carrier = host.links.carrier
+    if isinstance(carrier, UdpCarrier):
+        repeated["datagrams"] = carrier.counts["retransmissions"]
+    return repeated
 
 
 def _link_counts(host: Host) -> dict[str, int]:

@@ -34,6 +34,7 @@ from causalcast.runtime.links.greeting import (
 )
 from causalcast.runtime.links.introductions import Introduced
 from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
+from causalcast.runtime.links.traffic import Traffic
 from causalcast.runtime.security.identity import JOIN, Passport
 from causalcast.runtime.security.tls import Tls
 from causalcast.wire.framing import LONGEST_MESSAGE, FrameReader, frame, frame_all
@@ -75,6 +76,7 @@ HEARD_EVERY: Final = Span(
     most=0.5,
     about="how often the host hears that a peer is sending; less than detectors wait",
 )
+MOST_COUNTED: Final = 1000  # peers whose traffic is shown; who was linked longest ago is forgotten
 CROSSING: Final = "crossing"  # a refusal that only means: my own dial to you is under way
 CROSSING_PATIENCE: Final = Span(
     "runtime.links.links.crossing_patience",
@@ -186,6 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._reader.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.outlet.traffic.received_bytes += nbytes
         try:
             if not self.greeted.done():
                 # What follows the greeting is cut by the limit for messages, not for greetings.
@@ -232,6 +235,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_messages()
         self._frames_out.append(data)
         outlets.queued_bytes += len(data)
+        if self.current:  # greetings are no messages
+            self.outlet.traffic.sent_messages += 1
 
     def _frame_messages(self) -> None:
         messages = self._links.outlets.take(self.outlet)
@@ -245,7 +250,9 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_messages()
         frames, self._frames_out = self._frames_out, []
         if frames and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            self.outlet.traffic.sent_bytes += len(data)
+            self._transport.write(data)
 
     def speak(self) -> None:
         """The greeting is over: frames may be as long as messages are."""
@@ -281,6 +288,11 @@ class Connection(asyncio.BufferedProtocol):
     def is_stranger(self) -> bool:
         """Whether it has not said yet who it is."""
         return not self.current and not self.gone
+
+    def queued_bytes(self) -> int:
+        """What was written and has not left yet, as far as this process can tell."""
+        written = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return written + sum(map(len, self._frames_out)) + sum(map(len, self.outlet.encoded))
 
     def is_busy(self) -> bool:
         """Whether something that was written waits for the socket."""
@@ -374,6 +386,7 @@ class Links:
         self._pauses: dict[NodeId, float] = {}  # before the next dial, where links were lost soon
         self._crossed: set[NodeId] = set()  # whose dial was refused because ours was under way
         self._connections: dict[Connection, None] = {}
+        self._traffic: dict[NodeId, Traffic] = {}  # who was linked last stands last
         self.carrier = carrier or TcpCarrier()
         self._doorway = self.carrier.doorway(
             self.strangers,
@@ -482,6 +495,17 @@ class Links:
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""
         return list(self._current)
+
+    def traffic(self) -> dict[NodeId, Traffic]:
+        """What went over the links to each peer in this life."""
+        return self._traffic
+
+    def queued_bytes(self) -> dict[NodeId, int]:
+        """What waits for each peer: for its socket, or for a dial."""
+        queued = {peer: link.queued_bytes() for peer, link in self._current.items()}
+        for peer, dial in self._dials.items():
+            queued[peer] = queued.get(peer, 0) + dial.waiting_bytes
+        return queued
 
     async def close(self) -> None:
         """Hang up on everybody and stop listening."""
@@ -662,6 +686,7 @@ class Links:
             before.abort()
             self.events.link_lost(peer, before.link, "broken")
         self._current[peer] = connection
+        self._count_with_earlier(connection)
         connection.current = True
         connection.current_since = self.loop.time()
         connection.outlet.link = connection.link
@@ -674,6 +699,17 @@ class Links:
             connection.write(frame(data, self.max_frame))
         if connection.current:
             self._crossed.discard(peer)
+
+    def _count_with_earlier(self, connection: Connection) -> None:
+        """Count what goes over this link together with what went over earlier ones to the peer."""
+        peer = connection.peer
+        traffic = self._traffic.pop(peer, Traffic())
+        traffic.add(connection.outlet.traffic)
+        connection.outlet.traffic = self._traffic[peer] = traffic
+        if len(self._traffic) > MOST_COUNTED:
+            gone = next((one for one in self._traffic if one not in self._current), None)
+            if gone is not None:
+                del self._traffic[gone]
 
     def _forget_current(self, connection: Connection) -> None:
         connection.current = False

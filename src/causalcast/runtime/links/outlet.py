@@ -9,6 +9,7 @@ from typing import final
 
 from causalcast.core.ids import ANY_LINK, LinkId, NodeId
 from causalcast.core.message import Message
+from causalcast.runtime.links.traffic import Traffic
 from causalcast.wire.runs import in_runs
 
 # Makes the bytes of messages, each of which continues the one before.
@@ -25,6 +26,7 @@ class Outlet:
         self.encoded: list[bytes] = []
         self.messages: list[Message] = []  # behind those
         self.is_planned = False  # a flush
+        self.traffic = Traffic()  # of all links to the peer in this life, once it is known
 
 
 @final
@@ -48,6 +50,7 @@ class Outlets:
         if not outlet.is_planned:
             self.plan(outlet)
         outlet.messages.append(message)
+        outlet.traffic.sent_messages += 1
         return True
 
     def put_encoded(self, to: NodeId, data: bytes, link: LinkId) -> bool:
@@ -60,6 +63,7 @@ class Outlets:
         if outlet.messages:
             self._encode(outlet)
         outlet.encoded.append(data)
+        outlet.traffic.sent_messages += 1
         self.queued_bytes += len(data)
         return True
 

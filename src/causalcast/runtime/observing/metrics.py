@@ -1,8 +1,11 @@
 """A node's numbers in the text format that Prometheus reads."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+Metric = Callable[..., None]  # name, kind, text, values by labels
+Labelled = Callable[[str, Mapping[str, int]], dict[str, int]]
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -17,11 +20,23 @@ def exposition(status: Mapping[str, Any]) -> str:
     node = f'node="{status["node"]}"'
     lines: list[str] = []
 
-    def metric(name: str, kind: str, text: str, values: Mapping[str, int]) -> None:
-        lines.append(f"# HELP causalcast_{name} {text}")
-        lines.append(f"# TYPE causalcast_{name} {kind}")
+    def head(name: str, kind: str, text: str) -> None:
+        lines.append(f"# HELP {name} {text}")
+        lines.append(f"# TYPE {name} {kind}")
+
+    def metric(
+        name: str, kind: str, text: str, values: Mapping[str, float], prefix: str = "causalcast_"
+    ) -> None:
+        head(prefix + name, kind, text)
         for labels, value in values.items():
-            lines.append(f"causalcast_{name}{{{node}{labels}}} {value}")
+            lines.append(f"{prefix}{name}{{{node}{labels}}} {value}")
+
+    def histogram(name: str, text: str, numbers: Mapping[str, Any]) -> None:
+        head(f"causalcast_{name}", "histogram", text)
+        for bound, count in [*numbers["below"], ("+Inf", numbers["count"])]:
+            lines.append(f'causalcast_{name}_bucket{{{node},le="{bound}"}} {count}')
+        lines.append(f"causalcast_{name}_sum{{{node}}} {numbers['sum']}")
+        lines.append(f"causalcast_{name}_count{{{node}}} {numbers['count']}")
 
     def labelled(label: str, values: Mapping[str, int]) -> dict[str, int]:
         return {f',{label}="{_quoted(name)}"': value for name, value in values.items()}
@@ -54,10 +69,23 @@ def exposition(status: Mapping[str, Any]) -> str:
         metric("trace_bytes", "gauge", "Size of the trace.", {"": status["trace"]["bytes"]})
         text = "Rows of the trace that could not be written."
         metric("trace_lost_rows_total", "counter", text, {"": status["trace"]["lost_rows"]})
-    lines.append("# HELP causalcast_log_fsync_seconds What writing and syncing a group took.")
-    lines.append("# TYPE causalcast_log_fsync_seconds summary")
+    text = "What writing and syncing a group took."
+    head("causalcast_log_fsync_seconds", "summary", text)
     lines.append(f"causalcast_log_fsync_seconds_sum{{{node}}} {journal['sync_seconds']}")
     lines.append(f"causalcast_log_fsync_seconds_count{{{node}}} {journal['syncs']}")
+    _links(status, metric, labelled)
+    _waiting(status, metric, labelled)
+    histogram(
+        "delivery_delay_seconds",
+        "From the arrival of a message at this node, or its publication here, to its delivery: "
+        "what it waited for causes and for the disk. By the clock of this node alone; no message "
+        "says when it left, so the way here is not in it.",
+        status["delivery_seconds"],
+    )
+    if "loop_lag" in status:
+        text = "How much later than planned the event loop did something, looked at twice a second."
+        histogram("loop_lag_seconds", text, status["loop_lag"]["seconds"])
+    _process(status["process"], metric)
     metric(
         "link_trouble_total",
         "counter",
@@ -74,3 +102,51 @@ def exposition(status: Mapping[str, Any]) -> str:
         plain = _NO_NAME.sub("_", name)
         metric(f"protocol_{plain}", "gauge", "What the protocol says of itself.", {"": value})
     return "\n".join(lines) + "\n"
+
+
+def _links(status: Mapping[str, Any], metric: Metric, labelled: Labelled) -> None:
+    """What goes over links, by the node at the other end."""
+    since = "by peer, since this node started"
+    for direction, words in (("sent", "sent to"), ("received", "received from")):
+        for what, about in (
+            ("bytes", "Bytes before encryption"),
+            ("messages", "Messages of all layers"),
+        ):
+            of_peers = {
+                peer: numbers[f"{direction}_{what}"] for peer, numbers in status["traffic"].items()
+            }
+            text = f"{about} {words} other nodes, {since}."
+            metric(f"link_{direction}_{what}_total", "counter", text, labelled("peer", of_peers))
+    text = "What waits for the socket of a peer, or for a dial, in bytes."
+    metric("link_queued_bytes", "gauge", text, labelled("peer", status["queues"]))
+    text = "Whether there is a link to a peer that once had one."
+    linked = {peer: int(int(peer) in status["links"]) for peer in status["traffic"]}
+    metric("link_up", "gauge", text, labelled("peer", linked))
+    text = "Messages that were sent again, by the part that noted it."
+    metric("retransmissions_total", "counter", text, labelled("part", status["repeated"]))
+
+
+def _waiting(status: Mapping[str, Any], metric: Metric, labelled: Labelled) -> None:
+    """What waits: for causes, for neighbours, for the application."""
+    held = status["held"]
+    text = "Messages that wait here for a cause."
+    metric("held_messages", "gauge", text, {"": held["messages"]})
+    text = "What messages that wait for a cause take in memory, roughly."
+    metric("held_messages_bytes", "gauge", text, {"": held["bytes"]})
+    text = "How long the message that waits longest for a cause has done so; 0 if none does."
+    metric("held_oldest_seconds", "gauge", text, {"": held["oldest_seconds"]})
+    text = "Messages that a neighbour lacks and that are kept for it, where the protocol can tell."
+    metric("kept_messages", "gauge", text, labelled("peer", status["kept_for"]))
+    text = "Delivered, not taken by the application yet, by group."
+    metric("inbox_messages", "gauge", text, labelled("group", status["inbox"]))
+
+
+def _process(process: Mapping[str, float], metric: Metric) -> None:
+    """What the operating system says, by the names that every exporter uses."""
+    for name, kind, text, key in (
+        ("resident_memory_bytes", "gauge", "Resident memory size in bytes.", "resident_bytes"),
+        ("cpu_seconds_total", "counter", "Processor time in seconds.", "cpu_seconds"),
+        ("open_fds", "gauge", "Open file descriptors.", "open_files"),
+    ):
+        if key in process:
+            metric(name, kind, text, {"": process[key]}, "process_")

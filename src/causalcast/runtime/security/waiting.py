@@ -7,6 +7,7 @@ much waiting here, and those who pass on what it said to others as much for each
 honest node passes on all that it has taken in.
 """
 
+import itertools
 from typing import Final, final
 
 from causalcast.core.ids import NUMBER_BITS, MessageId, NodeId
@@ -34,6 +35,7 @@ class Waiting:
     def __init__(self, nodes: int | None) -> None:
         """`nodes`: how many there are, if that is known."""
         self.by_message: dict[MessageId, int] = {}
+        self._since: dict[MessageId, int] = {}  # when each began to wait, the oldest first
         self._by_origin: dict[int, int] = {}
         self._arriving: list[Arrived] = []
         self._weights: dict[MessageId, int] | None = None
@@ -56,10 +58,11 @@ class Waiting:
                     f"{waits} bytes of node {origin} wait for causes that do not come",
                 )
 
-    def hold(self, message: MessageId) -> None:
-        """The protocol holds it."""
+    def hold(self, message: MessageId, at_us: int) -> None:
+        """The protocol holds it, from this moment on unless it did so before."""
         if message in self.by_message:
             return
+        self._since[message] = at_us
         if self._weights is None:
             self._weights = {
                 publication.id: len(publication.body) + OVERHEAD
@@ -71,8 +74,16 @@ class Waiting:
         origin = message >> NUMBER_BITS
         self._by_origin[origin] = self._by_origin.get(origin, 0) + weight
 
-    def release(self, message: MessageId) -> None:
-        """The protocol does so no longer."""
+    def weight(self) -> int:
+        """What all of it weighs."""
+        return sum(self._by_origin.values())
+
+    def oldest(self, at_most: int) -> list[tuple[MessageId, int]]:
+        """Those that wait longest, and since when."""
+        return list(itertools.islice(self._since.items(), at_most))
+
+    def release(self, message: MessageId) -> int:
+        """The protocol does so no longer; since when it did, or 0."""
         weight = self.by_message.pop(message, 0)
         if weight:
             origin = message >> NUMBER_BITS
@@ -81,3 +92,4 @@ class Waiting:
                 self._by_origin[origin] = left
             else:
                 del self._by_origin[origin]
+        return self._since.pop(message, 0)

@@ -492,14 +492,14 @@ def test_the_storage_of_another_node_is_refused(tmp_path: Path) -> None:
 
 def test_storage_with_other_groups_says_what_differs(tmp_path: Path) -> None:
     before = Neighbourhood(tmp_path, 1)
-    after = Neighbourhood(tmp_path, 1, groups='all = "*"\nalerts = "*"')
+    after = Neighbourhood(tmp_path, 1, groups='alerts = "*"\nall = "*"')
 
     async def life(town: Neighbourhood) -> None:
         async with town.node(1):
             pass
 
     asyncio.run(life(before))
-    with pytest.raises(ConfigError, match="groups 'all' there, 'all', 'alerts' here: storage"):
+    with pytest.raises(ConfigError, match="groups 'all' there, 'alerts', 'all' here; storage"):
         asyncio.run(life(after))
     journal = tmp_path / "node-1/data/journal"
     journal.write_bytes(journal.read_bytes()[:6] + b"9" + journal.read_bytes()[7:])
@@ -526,7 +526,8 @@ def test_different_options_are_refused_at_both_ends(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(story())
-    assert '"window": 7' in caplog.text
+    assert "refusing node 2: options window: 1000 here, 7 there" in caplog.text
+    assert "node 1 refuses us: options window: 7 here, 1000 there" in caplog.text
 
 
 def test_of_two_crossing_dials_the_smaller_dialler_wins(tmp_path: Path) -> None:

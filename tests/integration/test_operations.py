@@ -1,18 +1,20 @@
 """What whoever runs nodes relies on: the doctor, numbers over HTTP, logs, restarts one by one."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, free_ports, take, until
 
+from causalcast import Node
 from causalcast.cli.main import main
 from causalcast.errors import NodeError
 from causalcast.judge import judge
@@ -128,6 +130,31 @@ def test_numbers_are_served_over_http(tmp_path: Path) -> None:
                 await Neighbourhood(tmp_path / "other", 1, more=more).node(1).start()
         with pytest.raises(urllib.error.URLError):
             await asyncio.to_thread(get, port, "/metrics")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("error", [NodeError("no way in"), asyncio.CancelledError()])
+def test_a_node_that_nobody_can_control_is_stopped_again(
+    tmp_path: Path, error: BaseException
+) -> None:
+    """Whoever started it has no handle on it: it keeps neither port, storage nor metrics."""
+    (port,) = free_ports(1)
+    town = Neighbourhood(tmp_path, 1, more=f'[metrics]\nlisten = "127.0.0.1:{port}"')
+
+    @contextlib.asynccontextmanager
+    async def fails(_: Node) -> AsyncIterator[None]:
+        raise error
+        yield
+
+    async def story() -> None:
+        node = Node(town.config(1), control=fails)
+        with pytest.raises(type(error)):
+            await node.start()
+        with pytest.raises(urllib.error.URLError):
+            await asyncio.to_thread(get, port, "/healthz")
+        async with town.node(1) as again:
+            await again.group("all").publish(b"as if nothing had been")
 
     asyncio.run(story())
 

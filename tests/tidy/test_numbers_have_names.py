@@ -96,6 +96,7 @@ OF_TOOLS = {
     "trace.node_log": "READ_AGAIN _SCANNED",
     "runtime.host.status": "HELD_SHOWN",
     "runtime.observing.loop_lag": "EVERY",
+    "runtime.links.greeting": "MOST_SHOWN LONGEST_SHOWN",
     "runtime.operating.doctor": "SLOW_SYNC REACH_WITHIN FILES_PER_LINK SYNCS LOOKS",
     "runtime.operating.local_cluster": "READY_WITHIN STOP_WITHIN PORTS",
     "runtime.security.authority": "AUTHORITY_DAYS NODE_DAYS",

@@ -280,7 +280,9 @@ class ProtocolSpec(LayerSpec):
     `command_plans(options, graph)`: sequences of them that make sense, for the search.
     `except_when`: where a promise is known not to hold, in a sentence that people see beside the
     promises. `adds_to_bodies`: how many bytes a body may grow by inside, where a protocol hosts
-    others and gives them its own messages to carry.
+    others and gives them its own messages to carry. `offers`: `explain` and `stability`, which the
+    application may ask for; `kept` for late members; `new_groups` if what nodes kept is still good
+    when groups are added behind those it began with.
     """
 
     def __init__(

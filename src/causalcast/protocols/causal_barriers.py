@@ -386,5 +386,5 @@ SPEC = ProtocolSpec(
     events=addressed_sending.EVENTS,
     cost="one entry per destination and concurrent direct predecessor: 0 to n * n of 2 to 10 "
     "bytes; 3 bytes and one entry per member that joined or left",
-    offers=["explain"],
+    offers=["explain", "new_groups"],
 )

@@ -436,6 +436,7 @@ SPEC = ProtocolSpec(
     ],
     needs=Needs(overlay="tree", links="reliable", detector=True),
     restart="resume",
+    offers=["new_groups"],
     tolerates=tolerates,
     invariants=[last_numbers_cover_passages, one_under_way_each],
     at_rest=[nothing_is_under_way],

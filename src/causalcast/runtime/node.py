@@ -313,16 +313,15 @@ class Node:
         if self._machine is None:
             self._lag = LoopLag(host.loop)
             self._lag.start()
-        if self.config.metrics is not None:
-            self._metrics = MetricsServer(self.config.metrics, self.metrics, self._trouble)
-            try:
+        try:
+            if self.config.metrics is not None:
+                self._metrics = MetricsServer(self.config.metrics, self.metrics, self._trouble)
                 await self._metrics.start()
-            except NodeError:
-                self._look_no_more()
-                await host.stop()
-                raise
-        if self._control is not None:
-            await self._ways_in.enter_async_context(self._control(self))
+            if self._control is not None:
+                await self._ways_in.enter_async_context(self._control(self))
+        except BaseException:  # an interrupt, too: nobody has a handle on what was started
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Leave in good order; everything durable stays."""

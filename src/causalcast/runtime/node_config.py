@@ -184,15 +184,6 @@ class NodeConfig:
         """What its control socket is called after: the id, unless that is new in every life."""
         return NEW if self.always_new else str(self.node)
 
-    def protocol_as_kept(self) -> str:
-        """What a journal says it belongs to: one that keeps nothing is not gone on with."""
-        return self.blueprint.protocol.name + ("" if self.durable else ", in memory")
-
-    def facts_as_kept(self) -> dict[str, str]:
-        """What records depend on beside the protocol's messages, in words."""
-        groups = ", ".join(map(repr, self.blueprint.groups.names))
-        return {"groups": groups, "signed": "yes" if self.security.sign else "no"}
-
     def is_changing(self) -> bool:
         """Whether nodes come and go, so that nobody knows all of them."""
         return self.overlay in CHANGING

@@ -23,6 +23,7 @@ from causalcast.trace.node_log import (
     LogContent,
     NodeLogHeader,
     Row,
+    begins_with,
     first_pos_of,
     header_of,
     log_of,
@@ -171,8 +172,9 @@ class LogFollower:
     def _check_one_run(self, path: Path, new: NodeLogHeader) -> None:
         for other, header in self.headers.items():
             changing = header.changing or new.changing  # each names the founders it knows
-            groups = [list(h.groups) if changing else h.groups for h in (header, new)]
-            if header.cluster != new.cluster or groups[0] != groups[1]:
+            fewer, more = sorted((header.groups, new.groups), key=len)  # some may have been added
+            same = [*more][: len(fewer)] == [*fewer] if changing else begins_with(more, fewer)
+            if header.cluster != new.cluster or not same:
                 raise TraceError(f"{path} and {other}: not of one run (cluster or groups differ)")
             if header.node == new.node:
                 raise TraceError(f"{path} and {other}: two logs of node {header.node}")
@@ -192,14 +194,23 @@ class LogFollower:
             if piece is None:
                 raise _let_go(path, reading.piece)
             rows, reading.offset = read_rows_behind(piece, reading.offset)
+            reading.next_pos += len(rows)
+            if not rows:
+                if reading.next_pos == reading.piece or reading.next_pos not in pieces:
+                    return None
+                self._hear_of_groups(path, reading, header_of(pieces[reading.next_pos]))
+                reading.piece, reading.offset = reading.next_pos, 0
         except FileNotFoundError:
             return None  # it is being put aside: look again with the next step
-        reading.next_pos += len(rows)
-        if not rows:
-            if reading.next_pos == reading.piece or reading.next_pos not in pieces:
-                return None
-            reading.piece, reading.offset = reading.next_pos, 0
         return rows
+
+    def _hear_of_groups(self, path: Path, reading: _Reading, header: NodeLogHeader) -> None:
+        """A further piece of a log may know of more groups than the first."""
+        known = len(reading.header.groups)
+        if len(header.groups) > known:
+            reading.since.update(dict.fromkeys(header.founded(known), 0))
+            reading.header = self.headers[path] = reading.header.with_groups_of(header)
+            self._write_small_tables()
 
     def _write(self, reading: _Reading, rows: list[Row]) -> int:
         """Write those of the rows that belong to the run, and are not there yet."""

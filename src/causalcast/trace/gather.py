@@ -79,13 +79,15 @@ def _check_together(logs: list[LogContent]) -> None:
 
     Where nodes come and go, each knows of itself only which groups it founded.
     """
-    first = logs[0]
+    first = max(logs, key=lambda log: len(log.header.groups))  # others may not have heard of all
     for one, other in itertools.pairwise(logs):
         if one.header.node == other.header.node:
             raise TraceError(f"{one.path} and {other.path}: two logs of node {one.header.node}")
-    for log in logs[1:]:
+    for log in logs:
         for fact in ("cluster", "protocol", "options", "overlay", "groups"):
             here, there = getattr(log.header, fact), getattr(first.header, fact)
+            if fact == "groups":
+                there = dict(list(there.items())[: len(here)])
             if fact == "groups" and log.header.changing:
                 here, there = list(here), list(there)
             if here != there:
@@ -101,13 +103,13 @@ def _assemble(logs: list[LogContent]) -> Run:
             recorder.add(log.header.node, *row)
         if not log.ended_well():
             recorder.add(log.header.node, log.last_us(), _CRASH)
-    header = logs[0].header
+    groups = max((log.header.groups for log in logs), key=len)
     members = [member for log in logs for member in _memberships_of(log)]
     return Run(
         _run_header(logs),
         pa.Table.from_pylist([_node_row(log.header) for log in logs], schema=NODES),
         pa.Table.from_pylist(
-            [{"group": number, "name": name} for number, name in enumerate(header.groups)],
+            [{"group": number, "name": name} for number, name in enumerate(groups)],
             schema=GROUPS,
         ),
         pa.Table.from_pylist(sorted(members, key=_group_and_node), schema=MEMBERS),

@@ -130,10 +130,22 @@ class NodeLogHeader:
 
     def groups_at_first(self) -> list[int]:
         """The groups the node was in where this piece begins."""
-        if self.members is not None:
-            return self.members
+        return self.founded() if self.members is None else self.members
+
+    def founded(self, first: int = 0) -> list[int]:
+        """The groups from the `first` on that the node founded."""
         groups = enumerate(self.groups.values())
-        return [group for group, founders in groups if self.node in founders]
+        return [group for group, nodes in groups if group >= first and self.node in nodes]
+
+    def with_groups_of(self, later: "NodeLogHeader") -> "NodeLogHeader":
+        """The same, as if the groups had been there that were added by a later piece: nobody
+        published to them before."""
+        if len(later.groups) <= len(self.groups):
+            return self
+        members = self.members
+        if members is not None:
+            members = [*members, *later.founded(len(self.groups))]
+        return replace(self, groups=later.groups, members=members)
 
 
 @dataclass
@@ -192,7 +204,8 @@ class NodeLog:
         self.ended_well = found.ended_well  # the life before this one
         self.last_us = found.last_us  # of that life
         self._highest = found.highest
-        self._members = found.members
+        new_groups = header.founded(len(found.header.groups))
+        self._members = {**found.members, **dict.fromkeys(new_groups)}
         self._rows: list[Row] = []
         self._path = path
         self._header = replace(header, lost=header.lost or found.header.lost)
@@ -208,7 +221,8 @@ class NodeLog:
         if found.whole_bytes:
             self._file.truncate(found.whole_bytes)
         self.older_bytes = sum(disk.size_of(piece) for piece in pieces_of(path, disk))
-        if found.is_old or found.header.level != header.level:
+        before = found.header
+        if found.is_old or before.level != header.level or len(before.groups) < len(header.groups):
             self._next_piece()
 
     def add(
@@ -437,6 +451,7 @@ def read_log(path: Path) -> LogContent:
                 further = _read_piece(piece)
                 if further.header.first_pos != log.header.first_pos + len(log.rows):
                     raise _missing(path, log, further.header.first_pos)
+                log.header = log.header.with_groups_of(further.header)
                 log.rows += further.rows
                 log.sequence, log.whole_bytes = further.sequence, further.whole_bytes
         except (FileNotFoundError, TraceError) as error:  # a piece may have been put aside
@@ -597,10 +612,15 @@ def _begin(path: Path, header: NodeLogHeader, disk: Disk) -> None:
     disk.rename(beside, path)
 
 
+def begins_with(groups: dict[str, list[int]], fewer: dict[str, list[int]]) -> bool:
+    """Whether `groups` are `fewer`, in their order, and others behind them."""
+    return list(groups.items())[: len(fewer)] == list(fewer.items())
+
+
 def _check_same_run(before: NodeLogHeader, now: NodeLogHeader, path: Path) -> None:
     for fact in ("node", "cluster", "protocol", "groups"):
         was, wanted = getattr(before, fact), getattr(now, fact)
-        if was != wanted:
+        if was != wanted and not (fact == "groups" and begins_with(wanted, was)):
             raise TraceError(
                 f"{path}: begun with {fact} {was!r}, now it is {wanted!r}; "
                 "move the log away or choose another [trace] path"

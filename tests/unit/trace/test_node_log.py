@@ -8,7 +8,7 @@ import pytest
 
 from causalcast.errors import TraceError
 from causalcast.trace.gather import gather
-from causalcast.trace.node_log import NodeLog, NodeLogHeader, read_log
+from causalcast.trace.node_log import NodeLog, NodeLogHeader, header_of, read_log
 from causalcast.trace.recorder import code_of
 from causalcast.trace.run_folder import read_run
 
@@ -46,6 +46,19 @@ def write(folder: Path, node: int, *turns: Sequence[tuple[int, ...]], level: str
         log.write(sequence)
     log.close()
     return path_of(folder, node)
+
+
+def test_groups_may_be_added_and_nothing_else(tmp_path: Path) -> None:
+    path = write(tmp_path, 1, [(1, LEAVE, -1, 1)])
+    first = header(1)
+    more = replace(first, groups={**first.groups, "news": [1, 2], "others": [2]})
+    NodeLog(path, more).close()
+    assert header_of(path).groups_at_first() == [0, 2]  # also if older pieces are let go
+    assert read_log(path).header.groups == more.groups
+    NodeLog(path, more).close()  # it goes on
+    for groups in (first.groups, {"news": [1, 2], **first.groups}, {**first.groups, "news": [1]}):
+        with pytest.raises(TraceError, match="begun with groups"):
+            NodeLog(path, replace(first, groups=groups))
 
 
 def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:

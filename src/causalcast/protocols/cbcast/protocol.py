@@ -543,7 +543,7 @@ SPEC = ProtocolSpec(
     events=addressed_sending.EVENTS,
     cost="one entry per group and publisher heard of since: 0 to groups * n of 2 to 10 bytes; "
     "3 bytes and one entry per member that joined or left",
-    offers=["explain"],
+    offers=["explain", "new_groups"],
     except_when="a node joins a group while links to it are slow or a member is wrongly suspected: "
     "then it may miss messages, and order breaks at it",
 )

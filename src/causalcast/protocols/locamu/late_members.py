@@ -128,4 +128,5 @@ class LateMembers:
         self.epochs = epochs
         self.led = led
         self.joining = joining
-        self.admitted = dict.fromkeys(admitted)
+        # Founders always are; a group may have been added since the snapshot.
+        self.admitted = dict.fromkeys([*self._groups.groups_of(self.me), *admitted])

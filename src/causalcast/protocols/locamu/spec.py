@@ -115,7 +115,7 @@ SPEC = ProtocolSpec(
     },
     rare=["locamu.jump", "locamu.pulled", "locamu.unsafe", "locamu.too_many_down"],
     cost="numbers of 2f+1 nodes and dependencies within 2f+1 hops, whatever the number of nodes",
-    offers=["explain"],
+    offers=["explain", "new_groups"],
     commands=[
         CommandForm(
             "gone", [NODE], "the node never comes back: wait for nothing of it", gives_up=True

@@ -1,27 +1,57 @@
 """What an earlier life of a node left in its storage, and who the node is in this one."""
 
 import logging
+from collections.abc import Callable
 
 from causalcast.core.blueprint import Blueprint
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.errors import CausalcastError, JournalError, NodeError
 from causalcast.runtime.lives import ADVICE, MOST_PAST, Life, PastLife
 from causalcast.runtime.machine import Entropy, Machine
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.storage import durable_entry
-from causalcast.runtime.storage.durable_entry import Identity, Memory, Started
+from causalcast.runtime.storage.durable_entry import (
+    GROUPS,
+    Identity,
+    Memory,
+    Started,
+    names_in_words,
+)
 from causalcast.runtime.storage.journal import JournalFile
 from causalcast.trace.node_log import NodeLog
 
 log = logging.getLogger(__name__)
 
 
+def identity_of(config: NodeConfig, digest: Callable[..., str], groups: int) -> Identity:
+    """Whose journal it is that has the first so many groups.
+
+    `digest` is over the protocol's messages and what else records depend on: the order of groups
+    numbers them, and what was not signed cannot be delivered as signed.
+    """
+    names = config.blueprint.groups.names[:groups]
+    signed = config.security.sign
+    return Identity(
+        config.node,
+        config.cluster,
+        # A life that kept nothing must not be taken for one that had nothing to keep.
+        config.blueprint.protocol.name + ("" if config.durable else ", in memory"),
+        digest(names, *(["signed"] if signed else [])),
+        {GROUPS: names_in_words(names), "signed": "yes" if signed else "no"},
+    )
+
+
 class EarlierLife:
     """The journal file as it was found, what stood in it, and the life that begins with it."""
 
     def __init__(
-        self, config: NodeConfig, blueprint: Blueprint, identity: Identity, machine: Machine
+        self,
+        config: NodeConfig,
+        blueprint: Blueprint,
+        digest: Callable[..., str],
+        machine: Machine,
     ) -> None:
-        self.identity = identity
+        self.identity = identity_of(config, digest, len(blueprint.groups.names))
+        self._digest = digest
         self._config = config
         self._blueprint = blueprint
         folder = config.storage
@@ -46,9 +76,21 @@ class EarlierLife:
 
     def _read(self) -> Memory:
         config, blueprint = self._config, self._blueprint
-        memory = Memory(config.node)
-        memory.take_in(self.storage.found, blueprint.groups.groups_of(config.node))
-        memory.check_identity(self.identity, config.restart(), config.storage)
+        memory = Memory(config.node, blueprint.groups)
+        try:
+            memory.take_in(self.storage.found)
+        except JournalError as error:
+            raise self.storage.of_another_version(str(error)) from None
+        groups = memory.groups_then()
+        memory.check_identity(
+            identity_of(config, self._digest, groups),
+            config.restart(),
+            config.storage,
+            "new_groups" in blueprint.protocol.offers,
+        )
+        new = blueprint.groups.names[groups:]
+        if new:
+            log.info("new groups in this life: %s", names_in_words(new))
         if not config.is_changing():
             memory.check_nodes([*blueprint.topology.neighbours], config.storage)
         self.storage.found = []  # it may be large

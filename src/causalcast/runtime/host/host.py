@@ -34,7 +34,6 @@ from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import LEAVE, NOTE, complete_log, open_log
 from causalcast.runtime.security.authority import Authority
 from causalcast.runtime.security.tls import Tls, objection_to
-from causalcast.runtime.storage.durable_entry import Identity
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.journal_frames import Place
 from causalcast.runtime.storage.stored_bodies import StoredBodies
@@ -85,7 +84,7 @@ class Host:
         """Read what an earlier life left, listen, and start the stack."""
         config = self.config
         tls = self._open_identity()
-        self.earlier = EarlierLife(config, self.blueprint, self._identity(), self.machine)
+        self.earlier = EarlierLife(config, self.blueprint, self.wire.codec.digest, self.machine)
         memory = self.earlier.memory
         self.observed.published_in = memory.published_in
         self.observed.delivered_in = memory.delivered_in
@@ -131,20 +130,6 @@ class Host:
         if objection:
             raise ConfigError(f"{security.identity}: {objection}")
         return tls
-
-    def _identity(self) -> Identity:
-        config = self.config
-        return Identity(
-            self.me,
-            config.cluster,
-            # A life that kept nothing must not be taken for one that had nothing to keep.
-            config.protocol_as_kept(),
-            # The order of groups numbers them; what was not signed cannot be delivered as signed.
-            self.wire.codec.digest(
-                self.blueprint.groups.names, *(["signed"] if config.security.sign else [])
-            ),
-            config.facts_as_kept(),
-        )
 
     def _make_links(self, tls: Tls | None) -> Links:
         config = self.config

@@ -9,7 +9,13 @@ import msgspec
 from causalcast.core.ids import LinkId, NodeId, dialler_of
 from causalcast.errors import CausalcastError
 from causalcast.runtime.links.address_book import Address
-from causalcast.runtime.links.greeting import ANYBODY, Greeting, differences, in_short
+from causalcast.runtime.links.greeting import (
+    ANYBODY,
+    Greeting,
+    differences,
+    for_refused,
+    in_short,
+)
 from causalcast.runtime.lives import ADVICE, Known, went_back
 from causalcast.runtime.security.identity import Passport
 from causalcast.runtime.security.tls import Tls, objection_to
@@ -68,7 +74,14 @@ class Greeter:
         )
         if greeting.wanted == ANYBODY:
             reply = msgspec.structs.replace(reply, facts=self._all_facts)
+        elif refusal:
+            reply = msgspec.structs.replace(reply, facts=for_refused(self._all_facts))
         return reply
+
+    def why_refused(self, theirs: Greeting) -> str:
+        """Why somebody whom we dialled refuses us, as it looks from here if facts differ."""
+        mine = msgspec.structs.replace(self.greeting, facts=self._all_facts)
+        return "; ".join(differences(mine, theirs)) or theirs.refusal
 
     def enrol(self, passport: Passport, greeting: Greeting) -> Greeting:
         """Somebody came with a token: an identity or a refusal, and what to know of the cluster."""

@@ -587,9 +587,10 @@ class Links:
             self._dial_failed(peer, dial, older)
         elif greeting.refusal:
             self.counts["refused_greetings"] += 1
-            log.warning("node %s refuses us: %s", peer, greeting.refusal)
+            reason = self.greeter.why_refused(greeting)
+            log.warning("node %s refuses us: %s", peer, reason)
             connection.hang_up()
-            self._dial_failed(peer, dial, greeting.refusal)
+            self._dial_failed(peer, dial, reason)
         elif greeting.node != peer:
             self.counts["refused_greetings"] += 1
             log.warning("dialled node %s, and node %s answered", peer, greeting.node)

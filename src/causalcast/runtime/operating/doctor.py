@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from causalcast.errors import CausalcastError, NodeError
+from causalcast.errors import CausalcastError, JournalError, NodeError
+from causalcast.runtime.host.earlier_life import identity_of
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.operating.control_client import ControlClient, control_path
-from causalcast.runtime.storage.durable_entry import Identity, Memory
+from causalcast.runtime.storage.durable_entry import Memory
 from causalcast.runtime.storage.journal_frames import MAGIC, Damage, OtherFormat, read_frames
 from causalcast.trace.node_log import SUFFIX, count_rows, pieces_of
 from causalcast.version import VERSION, build_kind
@@ -30,6 +31,9 @@ REACH_WITHIN: Final = 1.0  # seconds per peer
 FILES_PER_LINK: Final = 4  # and some more for everything else
 SYNCS: Final = 5
 LOOKS: Final = 3
+OTHER_VERSION: Final = (
+    "run the version of causalcast that wrote it, or choose another [storage] path"
+)
 
 
 @dataclass(frozen=True)
@@ -139,16 +143,22 @@ def _journal(config: NodeConfig) -> Finding:
         return Finding("journal", PROBLEM, f"{path}: cannot be read ({error.strerror})", advice)
     if len(content) < len(MAGIC):
         return Finding("journal", OK, f"{path}: begun, and nothing in it")
-    memory = Memory(config.node)
+    memory = Memory(config.node, config.blueprint.groups)
     try:
         reading = read_frames(content)
-        memory.take_in(reading.entries, [])
-        memory.check_identity(_identity(config, memory), "resume", config.storage)
+        memory.take_in(reading.entries)
+        # Whether records can be read, only a start can tell.
+        digest = memory.identity.digest if memory.identity else ""
+        now = identity_of(config, lambda *_: digest, memory.groups_then())
+        takes_new_groups = "new_groups" in config.blueprint.protocol.offers
+        memory.check_identity(now, "resume", config.storage, takes_new_groups)
     except Damage as damage:
         advice = "give the node a new id and new storage; an older copy is no way back"
         if isinstance(damage, OtherFormat):
-            advice = "run the version of causalcast that wrote it, or choose another [storage] path"
+            advice = OTHER_VERSION
         return Finding("journal", PROBLEM, f"{path}: {damage}", advice)
+    except JournalError as error:
+        return Finding("journal", PROBLEM, f"{path}: {error}", OTHER_VERSION)
     except CausalcastError as error:
         return Finding("journal", PROBLEM, str(error), "put it back as it was, or begin anew")
     said = (
@@ -162,14 +172,6 @@ def _journal(config: NodeConfig) -> Finding:
         advice = f'{config.blueprint.protocol.name} keeps nothing: come back with id = "new"'
         return Finding("journal", WARNING, said, advice)
     return Finding("journal", OK, said)
-
-
-def _identity(config: NodeConfig, memory: Memory) -> Identity:
-    """What the configuration says; whether records can be read, only a start can tell."""
-    digest = memory.identity.digest if memory.identity else ""
-    return Identity(
-        config.node, config.cluster, config.protocol_as_kept(), digest, config.facts_as_kept()
-    )
 
 
 def _trace(config: NodeConfig) -> Iterator[Finding]:

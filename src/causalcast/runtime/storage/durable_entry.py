@@ -4,12 +4,13 @@ All records of a step, its deliveries and a new publication with its number are 
 crash leaves either all of them or none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.runtime.lives import MOST_PAST, Known, PastLife
@@ -17,6 +18,7 @@ from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 
 NO_GROUP: Final = -1
+GROUPS: Final = "groups"  # among the facts of an identity
 
 # Message id, group, body; the body is left out where the entry's own publication has it.
 StoredDelivery = tuple[int, int, bytes | None]
@@ -122,7 +124,9 @@ def decode(data: bytes) -> Entry:
     try:
         entry: Entry = _decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise JournalError(f"an entry of another version of the journal ({error})") from None
+        raise JournalError(
+            f"it has an entry that this version of causalcast does not know ({error})"
+        ) from None
     return entry
 
 
@@ -155,8 +159,11 @@ class StoredMessage:
 class Memory:
     """What a restarted node knows: all entries of its journal, taken in one after the other."""
 
-    def __init__(self, me: NodeId) -> None:
+    def __init__(self, me: NodeId, groups: Groups) -> None:
+        """`groups` are those of now; the journal may have begun with fewer."""
         self.me = me
+        self._all_groups = groups
+        self._known_groups = 0  # so many of them there were at the last start
         self.starts = 0
         self.identity: Identity | None = None
         self.published = 0  # the number of the last publication
@@ -172,9 +179,8 @@ class Memory:
         self.nodes: list[int] | None = None  # who was there at the last compaction
         self.met: dict[int, Known] = {}
 
-    def take_in(self, entries: Iterable[StoredEntry], founded: list[GroupId]) -> None:
-        """Go through the journal; `founded` are the groups the node is in from the beginning."""
-        self.groups = dict.fromkeys(founded)
+    def take_in(self, entries: Iterable[StoredEntry]) -> None:
+        """Go through the journal."""
         for stored in entries:
             if stored.data == NOTHING:
                 continue
@@ -186,6 +192,7 @@ class Memory:
                     self.inbox.pop(MessageId(message), None)
             elif isinstance(entry, Started):
                 self.starts, self.identity = entry.count, entry.identity
+                self._found(self.groups_then())
                 self.incarnation = entry.incarnation
                 self.lives = [*self.lives, PastLife(entry.life, self.published)][-MOST_PAST.value :]
             elif isinstance(entry, Snapshot):
@@ -196,9 +203,26 @@ class Memory:
                 self.met[entry.node] = entry.known
             else:
                 self._take_deliveries(entry, stored)
+        self._found(len(self._all_groups.names))
 
-    def check_identity(self, now: Identity, restart: str, folder: Path) -> None:
-        """Raise where the journal in `folder` is none that `now` may go on with."""
+    def groups_then(self) -> int:
+        """How many of the groups of now there were when the journal was last used; all of them
+        where it does not say, or has others."""
+        names = self._all_groups.names
+        if self.identity is not None and GROUPS in self.identity.facts:
+            kept = self.identity.facts[GROUPS]
+            for number in range(1, len(names)):
+                if kept == names_in_words(names[:number]):
+                    return number
+        return len(names)
+
+    def check_identity(
+        self, now: Identity, restart: str, folder: Path, takes_new_groups: bool
+    ) -> None:
+        """Raise where the journal in `folder` is none that `now` may go on with.
+
+        `now` has the first `groups_then()` groups: those behind them are new.
+        """
         before = self.identity
         if before is None:
             return
@@ -216,6 +240,13 @@ class Memory:
                 )
         if before.digest != now.digest or before.facts not in ({}, now.facts):
             raise ConfigError(f"{folder}: {_what_differs(before, now)}")
+        new = self._all_groups.names[self.groups_then() :]
+        if new and not takes_new_groups:
+            raise ConfigError(
+                f"{folder}: {names_in_words(new)} not among the groups it began with, and "
+                f"{now.protocol} cannot add groups to what it kept; put [groups] back, or let all "
+                "nodes begin with another [storage] path"
+            )
 
     def check_nodes(self, nodes: list[int], folder: Path) -> None:
         """Raise where somebody is new in the graph and could not get what was compacted."""
@@ -227,6 +258,13 @@ class Memory:
                 "before: what every node had by then was forgotten, so the newcomer would wait for "
                 "it for ever; take it out of cluster.peers, or let all nodes begin with new storage"
             )
+
+    def _found(self, known: int) -> None:
+        """There are so many groups from now on: be in those of the new ones that are founded."""
+        for group in self._all_groups.groups_of(self.me):
+            if self._known_groups <= group < known:
+                self.groups[group] = None
+        self._known_groups = known
 
     def _take_step(self, step: Step, stored: StoredEntry) -> None:
         self.records.extend(step.records)
@@ -250,6 +288,7 @@ class Memory:
     def _take_snapshot(self, snapshot: Snapshot) -> None:
         self.starts = snapshot.starts
         self.identity = snapshot.identity
+        self._known_groups = self.groups_then()
         self.published = snapshot.published
         self.groups = dict.fromkeys(GroupId(group) for group in snapshot.groups)
         self.records = list(snapshot.records)
@@ -295,20 +334,32 @@ def count(counts: dict[int, int], key: int) -> None:
     counts[key] = counts.get(key, 0) + 1
 
 
+def names_in_words(names: Sequence[str]) -> str:
+    """Groups as journals have them, and as people read them."""
+    return ", ".join(map(repr, names))
+
+
 def _what_differs(before: Identity, now: Identity) -> str:
     """Why records of an earlier life cannot be read now, and what to do."""
+    if not before.facts:
+        return (
+            "other groups, signatures or messages there; put them back, or let all nodes begin "
+            "with another [storage] path"
+        )
     differ = [
         f"{name} {before.facts.get(name, 'unknown')} there, {now.facts.get(name, 'unknown')} here"
         for name in now.facts
         if before.facts.get(name) != now.facts[name]
     ]
-    if before.facts and not differ:
+    if not differ:
         return (
             f"its records are of another version of {now.protocol}, with other messages; run the "
             "version that wrote them, or let all nodes begin with another [storage] path"
         )
-    what = "; ".join(differ) if before.facts else "other groups, signatures or messages there"
-    return (
-        f"{what}: storage keeps the groups it began with, in their order; put them back, or let "
-        "all nodes begin with another [storage] path"
-    )
+    advice = "put that back"
+    if before.facts.get(GROUPS) != now.facts.get(GROUPS):
+        advice = (
+            "storage numbers groups in the order of [groups]: keep those it has, in their order, "
+            "add new ones at the end, and let members leave one that is not needed any more"
+        )
+    return f"{'; '.join(differ)}; {advice}, or let all nodes begin with another [storage] path"

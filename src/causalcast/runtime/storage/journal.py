@@ -179,12 +179,16 @@ class JournalFile:
             self._file.truncate(reading.end)
             self._file.sync()
 
+    def of_another_version(self, how: str) -> JournalError:
+        """What to say of a journal that is not damaged, and cannot be read here."""
+        return JournalError(
+            f"{self.path}: {how}; run the version that wrote it, or let all nodes begin "
+            "with another [storage] path"
+        )
+
     def _damaged(self, damage: Damage) -> JournalError:
         if isinstance(damage, OtherFormat):
-            return JournalError(
-                f"{self.path}: {damage}; run the version that wrote it, or let all nodes begin "
-                "with another [storage] path"
-            )
+            return self.of_another_version(str(damage))
         return JournalError(
             f"{self.path}: {damage}; start this node under a new id with new storage (an older "
             "copy of the file is no way back: the others know more than it does)"

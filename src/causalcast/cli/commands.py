@@ -71,6 +71,7 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
     ),
     "operate": (
         Command("status", "run.node", "what a node is doing, in numbers"),
+        Command("dashboard", "operate.dashboard", "see a cluster live in a browser, read-only"),
         Command("doctor", "operate.doctor", "what is wrong with a node, and what to do about it"),
         Command("explain", "run.node", "what a held message waits for"),
         Command("gone", "operate.command", "give up a node that never comes back"),

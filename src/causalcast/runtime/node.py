@@ -404,6 +404,14 @@ class Node:
             seen = host.observed.events.count
             await host.observed.events.arrival()
 
+    def events_since(self, number: int) -> list[Event]:
+        """Events of this life from the `number`-th on, as far as they are kept."""
+        return self._running().observed.events.since(number)
+
+    def event_count(self) -> int:
+        """How many events there were in this life."""
+        return self._running().observed.events.count
+
     def metrics(self) -> str:
         """The status in the text format that Prometheus reads."""
         return exposition(self.status())

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from causalcast.cli.operate.dashboard import DEFAULT_LISTEN, dashboard_of, serve_beside
 from causalcast.cli.shared.node_client import DEFAULT_DIR, add_client, client_of
 from causalcast.cli.shared.status_table import status_lines
 from causalcast.cli.shared.way_in import add_way_in, way_in
@@ -80,6 +81,13 @@ def _add_up(subparsers: Any) -> None:
     up.add_argument("--trace", default="messages", choices=LEVELS)
     up.add_argument(
         "--insecure", action="store_true", help="no TLS: any process on this machine can connect"
+    )
+    up.add_argument(
+        "--dashboard",
+        nargs="?",
+        const=DEFAULT_LISTEN,
+        metavar="HOST:PORT",
+        help=f"serve a live view, too (default address: {DEFAULT_LISTEN}; port 0: any)",
     )
     up.set_defaults(run=run_up)
 
@@ -166,13 +174,22 @@ def run_up(options: argparse.Namespace) -> int:
     # `up … &` starts with SIGINT ignored, so SIGTERM must not lean on it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
+    dashboard = None
     try:
+        if options.dashboard is not None:  # first: a wrong address is told before nodes start
+            dashboard = dashboard_of(options.dir, options.dashboard, "--dashboard")
+            serve_beside(dashboard)
         with console.status("starting the nodes"):
             cluster.start_all()
             cluster.wait_linked()
         _show_cluster(cluster, console)
+        if dashboard is not None:
+            # On a line of its own, unwrapped: it is copied.
+            print(f"the dashboard is at {dashboard.address}", flush=True)
         _wait_for_ctrl_c(cluster, console)
     finally:
+        if dashboard is not None:
+            dashboard.close()
         with console.status("stopping the nodes"):
             stubborn = cluster.stop_all()
         if stubborn:

@@ -9,6 +9,7 @@ may open the socket may publish: it is for the node's own user.
     {"do": "subscribe", "group": "chat"}, and then        {"do": "ack", "message": "3.17"}
     {"do": "preview", "words": "gone 3"}                  {"do": "command", "words": "gone 3"}
     {"do": "commands"}                                    {"do": "metrics"}
+    {"do": "events", "since": 17}
     {"do": "join_group", "group": "chat"}                 {"do": "leave_group", "group": "chat"}
 """
 
@@ -68,6 +69,7 @@ class ControlServer:
             "status": self._status,
             "explain": self._explain,
             "metrics": self._metrics,
+            "events": self._events,
             "commands": self._commands,
             "preview": self._preview,
             "command": self._command,
@@ -146,6 +148,14 @@ class ControlServer:
 
     async def _metrics(self, request: Answer) -> Answer:
         return {"text": self._node.metrics()}
+
+    async def _events(self, request: Answer) -> Answer:
+        """Those from a number on, as far as they are kept, and the number of the next one."""
+        since = request.get("since", 0)
+        if not isinstance(since, int):
+            raise NodeError("expected a number in `since`: that of the first event")
+        kept = self._node.events_since(since)
+        return {"events": [vars(event) for event in kept], "next": self._node.event_count()}
 
     async def _commands(self, request: Answer) -> Answer:
         forms = self._node.config.blueprint.protocol.commands.values()

@@ -17,7 +17,7 @@ _FOLDER = re.compile(r"node-(\d+)")
 _SOCKET = re.compile(r"control-(.+)\.sock")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class FoundNode:
     """A node by the folder in which its control socket is, and the name of that."""
 
@@ -53,6 +53,20 @@ def find_node(place: Path, wanted: str | None) -> FoundNode:
         raise NodeError(f"{place}: several nodes ({places}); say which with --node, or a --dir")
     there = f"there are: {known}" if known else "no node.toml and no control socket"
     raise NodeError(f"{place}: no node {wanted or ''} there ({there})")
+
+
+def find_nodes(place: Path) -> list[FoundNode]:
+    """All nodes in `place`, by name, each once; NodeError if it is no folder."""
+    if not place.is_dir():
+        raise NodeError(f"{place}: no such folder; expected that of a cluster or of a node")
+    found: dict[str, FoundNode] = {}
+    for folder in _folders(place):
+        for node in _nodes_in(folder):
+            if node.name not in found or node.socket().is_socket():
+                found[node.name] = node
+    return sorted(
+        found.values(), key=lambda node: (not node.name.isdecimal(), len(node.name), node)
+    )
 
 
 def _folders(place: Path) -> list[Path]:

@@ -1,0 +1,1 @@
+"""A live view of a cluster in the browser: what its nodes say of themselves, side by side."""

@@ -14,7 +14,7 @@ STATUS: dict[str, Any] = {
     "groups": ["chat", "news"],
     "asked_for": [],
     "links": [1, 2],
-    "certificate_expires": None,
+    "certificate_expires": 1_826_532_360,
     "published": {"chat": 12345, "old": 7},
     "delivered": {"chat": 2, "news": 1},
     "suspected": [2],
@@ -54,7 +54,7 @@ def test_it_reads_like_this() -> None:
                      old            7          0  (not in it)
           asked_for  none
               links  1, 2
-certificate_expires  –
+certificate_expires  2027-11-18 10:06 UTC
           suspected  2
     publishers_wait  node 2 lacks 3,000 bytes
             waiting  0

@@ -5,8 +5,8 @@ good order at both and then says what is drawn: every message of the protocol, t
 detector, with contents that mostly make sense and sometimes are hostile. Publications are signed:
 without that a relay speaks for others. And what the liar says under one number is the same for
 everybody: who tells others other causes makes those wait who follow it, which no node can see. What
-brought something new to light (a note, a count of trouble, a line of the log) is varied further.
-Meanwhile
+brought something new to light (a branch of the code that was not taken before, a note, a count of
+trouble, a line of the log) is varied further. Meanwhile
 
 - no honest node stops, and whatever one publishes, the other delivers;
 - memory stays below a bound;
@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, Final
 
 import msgspec
@@ -49,6 +50,12 @@ DELIVERED_WITHIN: Final = 30.0  # seconds; usual are milliseconds
 ROUND: Final = 4.0  # seconds until honest nodes are asked to prove themselves
 LIVES: Final = 3  # rounds until an honest node is started again
 LIAR: Final = 3
+# Where branches are looked at: whatever handles what a member says.
+LOOKED_AT: Final = tuple(
+    f"causalcast/{room}/" for room in ("protocols", "parts", "overlays", "detectors", "runtime")
+)
+DULL: Final = 50  # calls without anything new
+DULLEST: Final = 997
 
 
 class Hostile(Drawn):
@@ -166,6 +173,53 @@ class Newness(logging.Handler):
             self.fresh += 1
 
 
+class Branches:
+    """Which ways the code of nodes has gone: pairs of lines of a function, one after the other.
+
+    Functions that show nothing new are looked at less and less often, up to once in `DULLEST`
+    calls: all of them, always, would take most of the time.
+    """
+
+    def __init__(self, newness: Newness) -> None:
+        self.taken: set[tuple[CodeType, int, int]] = set()
+        self._newness = newness
+        self._dull: dict[CodeType, int] = {}  # calls since something was new; -1: never looked at
+        self._calls = 0
+
+    def __enter__(self) -> None:
+        sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        dull = self._dull.get(code)
+        if dull is None:
+            dull = 0 if any(room in code.co_filename for room in LOOKED_AT) else -1
+            self._dull[code] = dull
+        if dull < 0:
+            return None
+        self._calls += 1
+        if dull > DULL and self._calls % min(dull, DULLEST):
+            return None
+        self._dull[code] = dull + 1
+        last = 0
+
+        def line(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal last
+            if event == "line":
+                branch = (code, last, frame.f_lineno)
+                last = frame.f_lineno
+                if branch not in self.taken:
+                    self.taken.add(branch)
+                    self._dull[code] = 0
+                    self._newness.fresh += 1
+            return line
+
+        return line
+
+
 class Attack:
     """One protocol under attack, for a while."""
 
@@ -182,6 +236,7 @@ class Attack:
         )  # fmt: skip
         self.liar = Liar(self.town, self.draw)
         self.newness = Newness()
+        self.branches = Branches(self.newness)
         self.corpus: list[bytes] = [self.draw.randbytes(80) for _ in range(20)]
         self.sent = self.rounds = self.restarts = 0
         self.held_up = 0  # rounds in which something was not delivered in time
@@ -204,7 +259,8 @@ class Attack:
         logging.getLogger("causalcast").addHandler(self.newness)
         try:
             while time.monotonic() < end:
-                await self._attack(nodes, min(ROUND, max(0.5, end - time.monotonic())))
+                with self.branches:
+                    await self._attack(nodes, min(ROUND, max(0.5, end - time.monotonic())))
                 await self._prove(nodes, readers)
                 self.most_memory = max(self.most_memory, memory() - before)
                 assert self.most_memory < MOST_GROWTH, f"{self.most_memory >> 20} MiB more"
@@ -351,6 +407,7 @@ def main() -> int:
         print(
             f"{name}: {done.sent} messages on {done.liar.links_made} links, {done.rounds} rounds, "
             f"{done.restarts} restarts, {len(done.newness.seen)} things seen, "
+            f"{len(done.branches.taken)} branches taken, "
             f"{done.held_up} rounds held up, "
             f"{done.most_memory >> 20} MiB more",
             flush=True,

@@ -79,6 +79,24 @@ def value(text: str, sample: str, **labels: str) -> float:
     return float(found[0])
 
 
+@pytest.mark.parametrize("name", ['we"ird\n', 'a"} 1\ncausalcast_links{node="9', "back\\", "ünï{}"])
+def test_groups_of_any_name_are_read_as_they_are(tmp_path: Path, name: str) -> None:
+    """Our own writer stays: it has no more to do than this, and a node no further dependency."""
+    town = Neighbourhood(tmp_path, 1, groups=f"{json.dumps(name)} = [1]")
+
+    async def story() -> str:
+        async with town.node(1) as node:
+            await node.group(name).publish(b"x")
+            await until(lambda: node.status()["delivered"].get(name) == 1)
+            return node.metrics()
+
+    text = asyncio.run(story())
+    assert value(text, "causalcast_published_total", group=name) == 1
+    assert value(text, "causalcast_delivered_total", group=name) == 1
+    nodes = {s.labels.get("node") for f in families(text).values() for s in f.samples}
+    assert nodes <= {"1", None}
+
+
 def test_what_goes_over_links_is_counted_at_both_ends(tmp_path: Path) -> None:
     town = Neighbourhood(tmp_path, 2)
 

@@ -105,6 +105,8 @@ def test_what_is_wrong_at_a_contact_is_said() -> None:
     assert "does not believe this token" in said(ssl.SSLError("tlsv1 alert"))
     assert "nobody listens at 127.0.0.1:7400" in said(ConnectionRefusedError())
     assert "nobody knows the name" in said(socket.gaierror(-2, "Name or service not known"))
+    assert "127.0.0.1:7400 says nothing: is that the address of a node" in said(TimeoutError())
+    assert "no way leads to 127.0.0.1:7400; check" in said(OSError(errno.EHOSTUNREACH, "No route"))
 
 
 def test_what_keeps_a_node_from_listening_is_said() -> None:

@@ -1,6 +1,7 @@
 """What a node is doing, as a table that people read; `--json` has the same for programs."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from causalcast.printable import printable
@@ -108,7 +109,12 @@ def _process(numbers: dict[str, float]) -> str:
     return f"{_size(numbers['resident_bytes'])}, {numbers['cpu_seconds']:.1f} s of CPU{files}"
 
 
+def _moment(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 _SPOKEN: Final[dict[str, Callable[[Any], str]]] = {
+    "certificate_expires": _moment,
     "journal": _journal,
     "trace": _trace,
     "held": _held,

@@ -39,7 +39,10 @@ class Memberships:
         self._running.check_open()
         name = self._groups.names[group]
         if not self._may_subscribe(group):
-            raise NodeError(f"no right to be a member of {name!r}")
+            raise NodeError(
+                f"no right to be a member of {name!r}; list node {self._stack.me} under subscribe "
+                f"in [rights.{name}] of all nodes"
+            )
         reason = self._stack.multicast.refusal(group, joining=True)
         if reason:
             raise NodeError(f"cannot join {name!r} now: {reason}")

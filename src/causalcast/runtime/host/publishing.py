@@ -174,7 +174,11 @@ class Publishing:
                 "([limits] body_bytes)"
             )
         if not self._rights.may_publish(self._me, group):
-            raise NodeError(f"no right to publish to {self._groups.names[group]!r}")
+            name = self._groups.names[group]
+            raise NodeError(
+                f"no right to publish to {name!r}; list node {self._me} under publish in "
+                f"[rights.{name}] of all nodes, or publish elsewhere"
+            )
         if self._may_refuse:
             reason = self._stack.multicast.refusal(group, joining=False)
             if reason:

@@ -347,6 +347,17 @@ class _Dial:
         self.waiting_bytes = 0
 
 
+def why_no_link(error: Exception, address: Address | None) -> str:
+    """What a dial came to, in words."""
+    if isinstance(error, TimeoutError):
+        return f"{address} says nothing; is there a node, and does it answer `causalcast status`?"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate at {address} is of another cluster, or has lapsed ({error})"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {address}"
+    return str(error) if address is None else f"{error} at {address}"
+
+
 class Links:
     """All connections of a node; at most one is current per peer.
 
@@ -553,7 +564,7 @@ class Links:
                 await asyncio.sleep(CROSSING_PATIENCE.value)
                 self._dial_failed(to, dial, "its own dial never came")
         except (OSError, TimeoutError, WireError) as error:
-            self._dial_failed(to, dial, str(error) or "no answer in time")
+            self._dial_failed(to, dial, why_no_link(error, address))
 
     def connected(self, connection: Connection) -> None:
         """A connection stands; whoever dialled speaks first."""

@@ -6,6 +6,7 @@ is written as values of TOML and never as TOML, and it names no file that would 
 
 import asyncio
 import contextlib
+import errno
 import functools
 import json
 import random
@@ -104,9 +105,15 @@ def why_no_answer(contact: Address, error: OSError | TimeoutError, has_token: bo
         return f"nobody listens at {contact}; is the node up, and is this its address?"
     if isinstance(error, socket.gaierror):
         return f"nobody knows the name {contact.host}"
-    reason = str(error) or "no answer in time"
     hint = "" if has_token else " (a cluster with TLS wants a --token)"
-    return f"nobody answers at {contact}: {reason}{hint}"
+    if isinstance(error, TimeoutError):
+        return (
+            f"{contact} says nothing: is that the address of a node, and does the node answer "
+            f"`causalcast status` there? A firewall looks like this, too{hint}"
+        )
+    if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return f"no way leads to {contact}; check the address, and the network of both hosts"
+    return f"nobody answers at {contact}: {error}{hint}"
 
 
 def identity_of(folder: Path, node: int) -> Path:

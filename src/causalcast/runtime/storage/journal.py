@@ -346,4 +346,7 @@ def _in_frames(entries: Iterable[bytes]) -> Iterator[list[bytes]]:
 def _lock(file: File, path: Path) -> None:
     if not file.lock():
         file.close()
-        raise NodeError(f"{path.parent}: in use by another running node")
+        raise NodeError(
+            f"{path.parent}: in use by another running node; is it this one? Stop it first "
+            "(causalcast leave), or choose another [storage] path"
+        )

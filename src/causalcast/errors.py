@@ -8,6 +8,7 @@
     ├── TraceError         a trace cannot be read, or contradicts its own format
     ├── MissingDependency  this machine lacks Java, a compiler or an extra; says what to do
     └── NodeError          the application asked a node for something it cannot do
+        └── LeftBehind     the others go on without this node: start it again, as somebody new
 
 Bugs are assertions, not exceptions of this tree.
 """
@@ -49,3 +50,7 @@ class MissingDependency(CausalcastError):
 
 class NodeError(CausalcastError):
     """The application asked a node for something it cannot do."""
+
+
+class LeftBehind(NodeError):
+    """What this node lacks nobody has any more; it stopped, and can come back as somebody new."""

@@ -9,7 +9,7 @@ from cut_proxy import CutProxies
 from loopback_nodes import free_ports, links, until
 
 from causalcast import Node
-from causalcast.errors import NodeError
+from causalcast.errors import LeftBehind, NodeError
 from causalcast.judge import judge
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
@@ -173,6 +173,37 @@ def test_halves_of_a_cut_network_find_together_with_nothing_missing(
         await comers.all_have(90, *range(1, 7))
         await comers.publish(*range(1, 7), count=5)
         await comers.all_have(120, *range(1, 7))
+
+    run_with(comers, story)
+    assert broken_promises(comers) == []
+
+
+def test_who_was_cut_off_beyond_the_log_stops_and_comes_back_as_somebody_new(
+    tmp_path: Path,
+) -> None:
+    comers = Comers(tmp_path, "cptcast", options="log = 3\ngive_up_after = 500")
+
+    async def story() -> None:
+        comers.proxies = CutProxies()
+        for node in (1, 2, 3):
+            await comers.come(node)
+        await comers.all_take_part()
+        await comers.publish(1, 2, 3, count=1)
+        await comers.all_have(3, 1, 2, 3)
+        assert comers.proxies.cut([3], [1, 2]) > 0
+        await comers.publish(1, 2, count=5)
+        await comers.all_have(13, 1, 2)
+        comers.proxies.heal()
+        left = comers.nodes.pop(3)
+        with pytest.raises(LeftBehind, match=r"node 3 was left behind.*start it again"):
+            await left.wait_stopped()
+        with pytest.raises(LeftBehind):
+            await left.group("all").publish(b"to nobody")
+        await comers.come(4)
+        await comers.all_take_part()
+        await comers.publish(1, 4, count=1)
+        await comers.all_have(15, 1, 2)
+        await comers.all_have(2, 4)
 
     run_with(comers, story)
     assert broken_promises(comers) == []

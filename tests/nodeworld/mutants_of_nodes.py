@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from causalcast.parts.safe_links.vector_setup import VectorSetup
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.compaction import Compaction
@@ -252,6 +253,12 @@ MUTANTS = [
             Links, "_crosses_ours", "return greeting.start == current.peer_start", "return True"
         ),
         Rewritten(Links, "lost", "self._forget_current(connection)", "return"),
+    ),
+    # Who was left behind
+    bug(
+        "left_behind_goes_on",
+        "a node that hears nobody does not notice that others go on without it",
+        Rewritten(VectorSetup, "_look_whether_alone", "if not self.owner.born", "if True"),
     ),
     # Runs
     bug(

@@ -10,11 +10,13 @@ from causalcast.swarm.mutant import Mutant
 SEEDS = 60
 PROTOCOLS = ("vector_clock_broadcast", "cbcast", "locamu")
 VECTORS = ("vector_clock_broadcast",)  # their publications travel as runs
+JOINED = ("cptcast",)  # only there somebody can be left behind
 
 
 def found_at(mutant: Mutant) -> tuple[str, int, str] | None:
     """The first world that finds it, and what is wrong there."""
     protocols = VECTORS if mutant.name.startswith("run") else PROTOCOLS
+    protocols = JOINED if mutant.name.startswith("left_behind") else protocols
     for seed in range(SEEDS):
         protocol = protocols[seed % len(protocols)]
         with mutant.planted():

@@ -178,7 +178,9 @@ class _Story:
         self._deck: list[str] = []  # faults of which none comes again before all have come
         self._folder = folder
         self._dice = random.Random(seed)
-        self._resumes = find_protocol(plan.protocol).restart == "resume"
+        protocol = find_protocol(plan.protocol)
+        self._resumes = protocol.restart == "resume"
+        self._ends = list(protocol.ends)
         network = None
         if any(fault in NETWORK_FAULTS for fault in faults):
             network = PacketNetwork(seed)
@@ -193,6 +195,7 @@ class _Story:
         self._doomed: dict[int, float] = {}  # when they are killed, if they are still starting
         self._published_for = 0.0
         self._down: list[int] = []
+        self._replaced: set[int] = set()  # by somebody new: their protocol keeps nothing on disk
         self._paused: dict[int, float] = {}  # until when
         self._filled: dict[int, float] = {}
         self._met_full_disk: set[int] = set()  # in this life; it takes a while to stop
@@ -366,7 +369,8 @@ class _Story:
             self.fired["kill_at_start"] += 1
 
     def _look_for_the_fallen(self) -> None:
-        """Find nodes that ended without being killed. Only a full disk is a valid reason."""
+        """Find nodes that ended without being killed. A full disk is a valid reason, and that the
+        others went on without it, where nodes keep nothing."""
         for node in self._alive():
             if node in self._down or self._cluster.is_running(node):
                 continue
@@ -375,6 +379,8 @@ class _Story:
             if node in self._met_full_disk and "(File too large)" in log:
                 self._filled.pop(node, None)
                 self.fired["disk"] += 1
+            elif any(f"stops: {end}:" in log for end in self._ends):
+                self.fired["left behind"] += 1
             else:
                 self._wrong.append(f"node {node} ended: {self._cluster.last_words(node)}")
 
@@ -389,15 +395,14 @@ class _Story:
         if self._resumes:
             self._cluster.start(node)  # and do not wait: it may be killed while it recovers
         else:
+            self._replaced.add(node)
             node = self._cluster.begin_to_add(*self._running())
         if self._kills_at_start and self._dice.random() < KILLED_AT_START:
             self._doomed[node] = time.monotonic() + self._dice.uniform(0, 0.5)
 
     def _alive(self) -> list[int]:
-        """The nodes of the cluster, without killed ones whose protocol keeps nothing on disk."""
-        if self._resumes:
-            return self._cluster.ids
-        return [n for n in self._cluster.ids if n in self._down or self._cluster.is_running(n)]
+        """The nodes of the cluster, without those that somebody new has replaced."""
+        return [node for node in self._cluster.ids if node not in self._replaced]
 
     def _up(self) -> list[int]:
         return [
@@ -439,7 +444,10 @@ class _Story:
                     raise
                 self._bring_all_back()
             else:
-                return
+                self._look_for_the_fallen()
+                if not self._down:
+                    return
+                self._bring_all_back()
 
     def _wait_until_all_are_up(self) -> None:
         deadline = time.monotonic() + self._plan.patience
@@ -479,7 +487,7 @@ class _Story:
             steady = time.monotonic() - since
             if self._resumes and steady > STEADY_FOR / 8 and self._is_equal(statuses):
                 return
-            if not self._resumes and steady > STEADY_FOR:
+            if not self._resumes and steady > STEADY_FOR and all(s["takes_part"] for s in statuses):
                 return
             time.sleep(0.1)
         raise NodeError(f"{patience:.0f} s after the last fault somebody still lacks messages")

@@ -273,16 +273,17 @@ class ProtocolSpec(LayerSpec):
     neighbours that are certain to get what a node delivers: `agreement_per_part` holds among nodes
     that reach one another. `rare` names the notes of rare branches: a campaign that never saw one
     of them fails. `events` names the notes that people who run nodes want to hear of, and says what
-    they mean. `reach(options)`: how many hops away in the graph the overlay is to keep links to; 1
-    if not given. `contains(options)`: the names of the protocols that it hosts. `late_members`:
-    whether a node that joins a group gets what is published there from then on. `closes_groups`:
-    whether `refusal` may speak against publishing, too. `commands`: what an operator may tell it;
-    `command_plans(options, graph)`: sequences of them that make sense, for the search.
-    `except_when`: where a promise is known not to hold, in a sentence that people see beside the
-    promises. `adds_to_bodies`: how many bytes a body may grow by inside, where a protocol hosts
-    others and gives them its own messages to carry. `offers`: `explain` and `stability`, which the
-    application may ask for; `kept` for late members; `new_groups` if what nodes kept is still good
-    when groups are added behind those it began with.
+    they mean. `ends` names the notes after which a node that keeps nothing cannot go on, and says
+    why: it stops, and may come back as somebody new. `reach(options)`: how many hops away in the
+    graph the overlay is to keep links to; 1 if not given. `contains(options)`: the names of the
+    protocols that it hosts. `late_members`: whether a node that joins a group gets what is
+    published there from then on. `closes_groups`: whether `refusal` may speak against publishing,
+    too. `commands`: what an operator may tell it; `command_plans(options, graph)`: sequences of
+    them that make sense, for the search. `except_when`: where a promise is known not to hold, in a
+    sentence that people see beside the promises. `adds_to_bodies`: how many bytes a body may grow
+    by inside, where a protocol hosts others and gives them its own messages to carry. `offers`:
+    `explain` and `stability`, which the application may ask for; `kept` for late members;
+    `new_groups` if what nodes kept is still good when groups are added behind those it began with.
     """
 
     def __init__(
@@ -301,6 +302,7 @@ class ProtocolSpec(LayerSpec):
         reaches: Callable[[Multicast], list[NodeId]] | None = None,
         rare: Sequence[str] = (),
         events: Mapping[str, str] | None = None,
+        ends: Mapping[str, str] | None = None,
         cost: str = "",
         offers: Sequence[str] = (),
         reach: Callable[[dict[str, OptionValue]], int] | None = None,
@@ -329,6 +331,7 @@ class ProtocolSpec(LayerSpec):
         self.reaches = reaches
         self.rare = list(rare)
         self.events = dict(events or {})
+        self.ends = dict(ends or {})
         self.cost = cost
         self.offers = list(offers)
         self.reach = reach

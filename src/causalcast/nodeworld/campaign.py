@@ -36,6 +36,7 @@ EXPECTED: Final = (
     "writer_paused",
 )
 EXPECTED_OF_RESUMED: Final = ("compaction", "put_back")  # where nodes go on with their disks
+EXPECTED_OF_REBORN: Final = ("left_behind",)  # where a node may have to come back as somebody new
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 
 
@@ -79,9 +80,11 @@ class NodeCampaign:
 
 def expected_to_fire(protocol: str) -> tuple[str, ...]:
     """What a campaign of this protocol has to see."""
-    is_resumed = find_protocol(protocol).restart == "resume"
+    spec = find_protocol(protocol)
+    is_resumed = spec.restart == "resume"
     of_resumed = EXPECTED_OF_RESUMED if is_resumed else ()
-    return (*EXPECTED, *of_resumed, *tales_of(is_resumed))
+    of_reborn = EXPECTED_OF_REBORN if spec.ends else ()
+    return (*EXPECTED, *of_resumed, *of_reborn, *tales_of(is_resumed))
 
 
 def run_campaign(

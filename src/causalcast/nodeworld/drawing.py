@@ -27,6 +27,8 @@ DISTURBANCES: Final = (
     "read_only",
     "sync_error",
 )
+WITH_A_LOG: Final = ("cptcast", "prc_broadcast")
+SHORT_LOG: Final = 5  # deliveries
 
 
 def draw(protocol: str, seed: int) -> Plan:
@@ -61,6 +63,8 @@ def draw(protocol: str, seed: int) -> Plan:
         plan.level = "none"  # publications travel as runs
     if protocol == "vector_clock_broadcast" and not plan.is_durable and seed % 4 == 2:
         plan.options = 'spread = "direct"'  # without a draw of its own, so seeds stay
+    if protocol in WITH_A_LOG and seed % 4 == 2:
+        plan.options = f"log = {SHORT_LOG}"  # who is away for a moment is left behind
     for _ in range(chance.randint(0, 8)):
         plan.events += _some_event(plan, chance)
     if is_resumed and plan.is_durable and chance.random() < 0.2:

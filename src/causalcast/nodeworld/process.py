@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from causalcast.errors import CausalcastError
+from causalcast.errors import CausalcastError, LeftBehind
 from causalcast.nodeworld.application import Application, Habits, Ledger
 from causalcast.nodeworld.disk import SimDisk
 from causalcast.nodeworld.lives import Life
@@ -91,7 +91,10 @@ class SimProcess:
         try:
             await node.wait_stopped()
         except CausalcastError as error:
-            self.failures.append(f"node {self.config.node} stopped: {error}")
+            if isinstance(error, LeftBehind):
+                self.seen["left_behind"] += 1  # whoever looks after it starts it again
+            else:
+                self.failures.append(f"node {self.config.node} stopped: {error}")
             await asyncio.sleep(OUTLIVES)
             self._look_at_application()
             self._forget()

@@ -125,12 +125,30 @@ class Rest:
         status = process.node.status()
         return [process.config.node, *(status[fact] for fact in MOVES)]
 
+    def _who_hears(self) -> set[int]:
+        """The nodes that get what at least one other delivers; all if nobody has found its place:
+        then nobody is left who could take the others in."""
+        nodes = [process.node for process in self._processes.values()]
+        if not any(node is not None and node.status()["takes_part"] for node in nodes):
+            return {process.config.node for process in self._processes.values()}
+        hear: set[int] = set()
+        for process in self._processes.values():
+            reaches = process.config.blueprint.protocol.reaches
+            if reaches is None:
+                hear.add(process.config.node)  # all links of such a protocol bring everything
+            elif process.node is not None:
+                hear.update(reaches(process.node.host().parts.stack.multicast))
+        return hear
+
     def _who_is_busy(self) -> str:
         reasons = []
+        hear = self._who_hears()
         for machine, process in self._processes.items():
             if process.node is None:
                 reasons.append(f"machine {machine} is not up")
                 continue
+            if process.is_linked and process.config.node not in hear:
+                reasons.append(f"machine {machine} has links and hears nobody")
             if process.ledgers[process.config.node].waits:
                 reasons.append(f"the application of machine {machine} waits for a receipt")
             status = process.node.status()

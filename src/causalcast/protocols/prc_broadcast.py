@@ -139,7 +139,7 @@ class PrcBroadcast(Multicast):
         self.safe.on_neighbour_down(link, out)
 
     def takes_part(self) -> bool:
-        return self.safe.born
+        return self.safe.born and not self.safe.setup.is_left_behind()
 
     def crowded_by(self, now: int) -> str:
         return self.crowding.words(now)
@@ -188,5 +188,7 @@ SPEC = ProtocolSpec(
     at_rest=[nothing_is_owed],
     reaches=reached_by,
     rare=["safe_links.waits_for_birth"],
+    events=link_setups.EVENTS,
+    ends=link_setups.ENDS,
     cost="no entries; the id and the group",
 )

@@ -1,4 +1,7 @@
-"""The log of deliveries is bounded by number and by bytes; what waits for a birth is counted."""
+"""The log of deliveries is bounded by number and by bytes; what waits for a birth is counted; who
+was left behind notices."""
+
+import pytest
 
 from causalcast.core import (
     SECOND,
@@ -9,12 +12,22 @@ from causalcast.core import (
     NodeId,
     Outbox,
     Publication,
+    Send,
     Setup,
     message_id,
 )
+from causalcast.core.effects import CancelTimer, Note, StartTimer
 from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
-from causalcast.parts.safe_links.vector_setup import Counts, NeedBase, VectorSetup
+from causalcast.parts.safe_links.vector_setup import (
+    ALONE,
+    LEFT_BEHIND,
+    CatchUp,
+    Counts,
+    NeedBase,
+    TooFarBehind,
+    VectorSetup,
+)
 from causalcast.protocols.prc_broadcast import SPEC, PrcBroadcast
 
 ME = NodeId(7)
@@ -119,3 +132,83 @@ def test_they_wait_for_the_birth() -> None:
     assert protocol.crowded_by(1 << 60) == "this node has not joined yet"
     protocol.safe.be_born(Outbox())
     assert not protocol.crowded_by(0)
+
+
+# A node that hears nobody, and whose neighbours have forgotten what it lacks
+
+LOWER = NodeId(6)
+OTHER_LINK = LinkId(2)
+
+
+def notes_of(out: Outbox) -> list[str]:
+    return [effect.name for effect in out.effects if isinstance(effect, Note)]
+
+
+def after_a_while(protocol: PrcBroadcast) -> list[str]:
+    out = Outbox()
+    protocol.on_timer(ALONE, 0, out)
+    return notes_of(out)
+
+
+def told_of_a_gap(peer: NodeId, hears: int, lacks_too: bool = False) -> tuple[PrcBroadcast, Outbox]:
+    """A node of which `peer` has forgotten what it lacks, and that has, or has not, itself."""
+    protocol, out = node(2, 1000), Outbox()
+    publish(protocol, 0, 0, 0)
+    protocol.on_neighbour_up(peer, LINK, False, out)
+    protocol.on_message(peer, Counts({ME: 0 if lacks_too else 3, peer: 5}), out)
+    protocol.on_message(peer, TooFarBehind({peer: 3}, hears), out)
+    return protocol, out
+
+
+def starts_to_doubt(out: Outbox) -> bool:
+    return any(isinstance(effect, StartTimer) and effect.name == ALONE for effect in out.effects)
+
+
+def test_who_was_left_behind_does_not_take_part_and_ends() -> None:
+    protocol, out = told_of_a_gap(PEER, hears=0)
+    assert starts_to_doubt(out)
+    assert not protocol.takes_part()
+    assert protocol.crowded_by(0)  # what it publishes would reach nobody for good
+    assert after_a_while(protocol) == [LEFT_BEHIND]
+    assert LEFT_BEHIND in SPEC.ends
+
+
+@pytest.mark.parametrize(
+    ("peer", "hears", "yields"), [(PEER, 0, False), (PEER, 1, True), (LOWER, 0, True)]
+)
+def test_of_two_that_left_one_another_behind_one_stays(
+    peer: NodeId, hears: int, yields: bool
+) -> None:
+    protocol, out = told_of_a_gap(peer, hears, lacks_too=True)
+    assert starts_to_doubt(out) == yields
+    assert protocol.takes_part() != yields
+
+
+def test_who_hears_somebody_is_not_left_behind_until_that_one_is_lost() -> None:
+    protocol, out = node(2, 1000), Outbox()
+    protocol.on_neighbour_up(LOWER, OTHER_LINK, False, out)
+    protocol.on_message(LOWER, CatchUp({}, [], []), out)
+    protocol.on_neighbour_up(PEER, LINK, False, out)
+    protocol.on_message(PEER, TooFarBehind({PEER: 3}, 1), out)
+    assert protocol.takes_part() and not starts_to_doubt(out)
+    protocol.on_neighbour_down(LOWER, OTHER_LINK, out)
+    assert not protocol.takes_part() and starts_to_doubt(out)
+
+
+def test_nor_is_who_hears_somebody_in_time() -> None:
+    protocol, out = told_of_a_gap(PEER, hears=1)
+    protocol.on_neighbour_up(LOWER, OTHER_LINK, False, out)
+    protocol.on_message(LOWER, CatchUp({ME: 3}, [], []), out)
+    assert protocol.takes_part()
+    assert any(isinstance(effect, CancelTimer) and effect.name == ALONE for effect in out.effects)
+
+
+def test_a_peer_is_told_how_many_others_are_heard() -> None:
+    protocol, out = node(2, 1000), Outbox()
+    publish(protocol, 0, 0, 0)
+    protocol.on_neighbour_up(LOWER, OTHER_LINK, False, out)
+    protocol.on_message(LOWER, CatchUp({ME: 3}, [], []), out)
+    protocol.on_neighbour_up(PEER, LINK, False, out)
+    protocol.on_message(PEER, Counts({}), out)
+    told = [e.message for e in out.effects if isinstance(e, Send)]
+    assert [m.hears for m in told if isinstance(m, TooFarBehind)] == [1]

@@ -30,6 +30,8 @@ class Crowding:
         if not safe.born:
             ahead = len(safe.backlog)
             return "this node has not joined yet" if ahead > self._most_ahead() else ""
+        if safe.setup.is_left_behind():
+            return "this node hears nobody, and lacks what its neighbours have forgotten"
         found = ""
         for link in safe.links.values():
             if not self._is_behind(link):

@@ -34,6 +34,8 @@ OPTIONS: Final[list[Option]] = [
     *vector_setup.OPTIONS,
     *safe_path_setup.OPTIONS,
 ]
+EVENTS: Final = vector_setup.EVENTS
+ENDS: Final = vector_setup.ENDS
 
 
 def safe_links(setup: Setup, tokens: Tokens) -> SafeLinks:

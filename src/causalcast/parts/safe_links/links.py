@@ -120,6 +120,10 @@ class LinkSetup(ABC):
         """Whether a link can be made safe, as far as is known."""
         return True
 
+    def is_left_behind(self) -> bool:
+        """Whether this node hears nobody, and its neighbours have forgotten what it lacks."""
+        return False
+
     @abstractmethod
     def size(self) -> int:
         """Entries kept."""

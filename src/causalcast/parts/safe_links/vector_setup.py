@@ -9,6 +9,10 @@ the one behind learns how far it must come: when others have filled the gap it t
 again. If that takes long, the overlay is asked for another neighbour. The link over which a
 newcomer was told where its history begins is safe at once: it lacks what comes from then on.
 
+Nobody can fill the gap of a node that hears nobody else. If it stays so, that node was left behind:
+it can only come back as somebody new. Where each of two has forgotten what the other lacks, the one
+stays that hears others, or else the one with the smaller id.
+
 Not from the thesis; the price is one count per origin at every node and on every new link.
 """
 
@@ -31,6 +35,8 @@ from causalcast.parts.safe_links.links import Delivery, Link, LinkSetup, SafeLin
 from causalcast.parts.safe_links.pieces import Piece, Pieces
 
 GIVE_UP: Final = "vector_setup.give_up"
+ALONE: Final = "vector_setup.alone"
+LEFT_BEHIND: Final = "vector_setup.left_behind"
 
 
 class Counts(Message):
@@ -43,12 +49,14 @@ class Counts(Message):
 
 
 class TooFarBehind(Message):
-    """My log begins after these counts: tell yours again when they have come so far."""
+    """My log begins after these counts: tell yours again when they have come so far. I hear so many
+    others."""
 
-    wire = Wire("vector_setup.too_far_behind", forgotten=dict[NodeId, int])
+    wire = Wire("vector_setup.beyond_my_log", forgotten=dict[NodeId, int], hears=int)
 
-    def __init__(self, forgotten: dict[NodeId, int]) -> None:
+    def __init__(self, forgotten: dict[NodeId, int], hears: int) -> None:
         self.forgotten = forgotten
+        self.hears = hears
 
 
 class NeedBase(Message):
@@ -127,6 +135,25 @@ OPTIONS: Final[list[Option]] = [
         change_if="others need longer to bring what a link's log lacks",
     ),
 ]
+# Notes that people hear of, and those after which a node cannot go on.
+EVENTS: Final = {
+    "vector_setup.unserved": "a neighbour has lacked for long what the log here has forgotten; "
+    "another one is asked for",
+}
+ENDS: Final = {
+    LEFT_BEHIND: "it hears nobody, and its neighbours have forgotten what it lacks: more was "
+    "published while it was away than they keep (`log`, `log_bytes`); start it again, it comes "
+    "back as somebody new",
+}
+
+
+@final
+class Gap:
+    """What a node lacks that a peer has forgotten, and how many others that peer hears."""
+
+    def __init__(self, needed: dict[NodeId, int], hears: int) -> None:
+        self.needed = needed
+        self.hears = hears
 
 
 @final
@@ -143,7 +170,9 @@ class VectorSetup(LinkSetup):
         self._most_bytes = most_bytes
         self._give_up_after = give_up_after
         self._unserved: dict[LinkId, None] = {}  # links that our log does not reach
-        self._behind: dict[LinkId, dict[NodeId, int]] = {}  # what we need before a peer's log does
+        self._behind: dict[LinkId, Gap] = {}  # what we need before a peer's log reaches us
+        # Those who have forgotten what we lack and go on without us, while we hear nobody.
+        self._left_by: dict[NodeId, None] = {}
         self._told: dict[LinkId, dict[NodeId, int]] = {}  # counts that came before our birth
         self._asked = ANY_LINK  # where we asked for a base
         self._pieces = Pieces()
@@ -160,6 +189,7 @@ class VectorSetup(LinkSetup):
             self._ask_for_base(out)
         self._behind.pop(link.name, None)
         self._note_served(link, out)
+        self._look_whether_alone(out)
 
     def is_next(self, publication: Publication) -> bool:
         number = number_of(publication.id)
@@ -174,6 +204,9 @@ class VectorSetup(LinkSetup):
     def is_in_reach(self, link: Link) -> bool:
         return link.name not in self._unserved and link.name not in self._behind
 
+    def is_left_behind(self) -> bool:
+        return bool(self._left_by)
+
     def on_delivery(self, publication: Publication, hops: int, out: Outbox) -> None:
         origin, number = origin_of(publication.id), number_of(publication.id)
         assert self.delivered.get(origin, 0) == number - 1, "delivered out of order"
@@ -181,10 +214,10 @@ class VectorSetup(LinkSetup):
         self._remember(Delivery(publication, hops))
         while len(self.log) > self._most or self._log_bytes > self._most_bytes:
             self._forget_oldest()
-        for name, needed in list(self._behind.items()):
-            if needed.get(origin) == number:
-                del needed[origin]
-                if not needed:
+        for name, gap in list(self._behind.items()):
+            if gap.needed.get(origin) == number:
+                del gap.needed[origin]
+                if not gap.needed:
                     self._tell_counts(self.owner.named[name], out)
 
     def _remember(self, entry: Delivery) -> None:
@@ -212,7 +245,7 @@ class VectorSetup(LinkSetup):
                 self._send_base(link, out)
         elif isinstance(message, TooFarBehind):
             out.note("vector_setup.behind_the_log", link.peer)
-            self._on_too_far_behind(link, message.forgotten, out)
+            self._on_too_far_behind(link, message, out)
         else:
             out.note("vector_setup.not_for_me", link.peer)  # of the other set-up
 
@@ -224,7 +257,7 @@ class VectorSetup(LinkSetup):
         self._send(link, base, out)
         # The newcomer is born after all this: what follows is what it lacks, however fast it comes.
         self._note_served(link, out)
-        self.owner.make_in_safe(link, {}, out)
+        self._hear(link, {}, out)
         self.owner.make_out_safe(link, out)
 
     def _ask_for_base(self, out: Outbox) -> None:
@@ -241,7 +274,7 @@ class VectorSetup(LinkSetup):
         self.forgotten = dict(base.forgotten)
         for entry in log:
             self._remember(entry)
-        self.owner.make_in_safe(source, {}, out)
+        self._hear(source, {}, out)
         self.owner.make_out_safe(source, out)
         self.owner.be_born(out)
         for link in list(self.owner.links.values()):
@@ -276,7 +309,8 @@ class VectorSetup(LinkSetup):
 
     def _log_falls_short(self, link: Link, out: Outbox) -> None:
         out.note("vector_setup.log_falls_short", link.peer)
-        self._send(link, TooFarBehind(dict(self.forgotten)), out)
+        hears = sum(other.safe_in and other is not link for other in self.owner.links.values())
+        self._send(link, TooFarBehind(dict(self.forgotten), hears), out)
         if link.name not in self._unserved:
             self._unserved[link.name] = None
             out.start_timer(GIVE_UP, self._give_up_after, link.name)
@@ -286,16 +320,37 @@ class VectorSetup(LinkSetup):
             del self._unserved[link.name]
             out.cancel_timer(GIVE_UP, link.name)
 
-    def _on_too_far_behind(self, link: Link, forgotten: dict[NodeId, int], out: Outbox) -> None:
+    def _on_too_far_behind(self, link: Link, told: TooFarBehind, out: Outbox) -> None:
         needed = {
             origin: count
-            for origin, count in forgotten.items()
+            for origin, count in told.forgotten.items()
             if self.delivered.get(origin, 0) < count
         }
         if needed:
-            self._behind[link.name] = needed
+            self._behind[link.name] = Gap(needed, told.hears)
+            self._look_whether_alone(out)
         else:  # it came in the meantime
             self._tell_counts(link, out)
+
+    # Left behind
+
+    def _look_whether_alone(self, out: Outbox) -> None:
+        """Whether only those are left that have forgotten what is lacking here."""
+        if not self.owner.born or any(link.safe_in for link in self.owner.links.values()):
+            return
+        for name, gap in self._behind.items():
+            peer = self.owner.named[name].peer
+            if name not in self._unserved or gap.hears > 0 or peer < self.owner.me:
+                if not self._left_by:
+                    out.start_timer(ALONE, self._give_up_after)
+                self._left_by[peer] = None
+
+    def _hear(self, link: Link, owed: dict[MessageId, int], out: Outbox) -> None:
+        """From now on a peer says everything it delivers: this node is not alone."""
+        self.owner.make_in_safe(link, owed, out)
+        if self._left_by:
+            self._left_by.clear()
+            out.cancel_timer(ALONE)
 
     def _tell_counts(self, link: Link, out: Outbox) -> None:
         self._behind.pop(link.name, None)
@@ -306,7 +361,7 @@ class VectorSetup(LinkSetup):
         if link.safe_in or not self.owner.born:
             out.note("vector_setup.late_catch_up", link.peer)
             return
-        self.owner.make_in_safe(link, self._owed(catch_up.delivered), out)
+        self._hear(link, self._owed(catch_up.delivered), out)
         for entry in lacking:
             publication = entry.publication
             self.owner.tokens.peer_has(link, publication.id, out)
@@ -322,13 +377,17 @@ class VectorSetup(LinkSetup):
         }
 
     def on_timer(self, name: str, subject: int, out: Outbox) -> None:
+        if name == ALONE:
+            out.note(LEFT_BEHIND, next(iter(self._left_by)))
+            return
         assert name == GIVE_UP
         link = self.owner.named[LinkId(subject)]
+        out.note("vector_setup.unserved", link.peer)
         out.switch(link.name)
         out.start_timer(GIVE_UP, self._give_up_after, link.name)  # if there is no other now
 
     def size(self) -> int:
-        behind = sum(len(needed) for needed in self._behind.values())
+        behind = sum(len(gap.needed) for gap in self._behind.values()) + len(self._left_by)
         kept = len(self.delivered) + len(self.log) + len(self.forgotten)
         return kept + behind + self._pieces.size()
 

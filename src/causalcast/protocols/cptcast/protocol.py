@@ -100,7 +100,7 @@ class CptCast(Multicast):
         self.safe.on_neighbour_down(link, out)
 
     def takes_part(self) -> bool:
-        return self.safe.born
+        return self.safe.born and not self.safe.setup.is_left_behind()
 
     def crowded_by(self, now: int) -> str:
         return self.crowding.words(now)
@@ -246,5 +246,7 @@ SPEC = ProtocolSpec(
     at_rest=[nothing_is_owed, nothing_waits],
     reaches=reached_by,
     rare=["cptcast.grafted", "safe_links.waits_for_birth"],
+    events=link_setups.EVENTS,
+    ends=link_setups.ENDS,
     cost="no entries; hops, and a token of 10 bytes on links outside the tree",
 )

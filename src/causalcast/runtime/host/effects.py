@@ -28,6 +28,7 @@ from causalcast.core.ids import MessageId, NodeId, origin_of
 from causalcast.core.message import Publication
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
+from causalcast.errors import LeftBehind
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.rows import Rows
@@ -72,6 +73,8 @@ class Effects(World):
         membership_news: asyncio.Event,
         believe: Callable[[Belief], None],
         events: Mapping[str, str],  # notes that people want to hear of, and what they mean
+        ends: Mapping[str, str],  # notes after which the node cannot go on, and why
+        fail: Callable[[BaseException, str], None],  # when the step is over
         signed: bool,
         waiting: Waiting,
     ) -> None:
@@ -88,6 +91,8 @@ class Effects(World):
         self._membership_news = membership_news
         self._believe = believe
         self._events = events
+        self._ends = ends
+        self._fail = fail
         self._has_signatures = signed
         self.waiting = waiting
         self._released: dict[MessageId, int] = {}  # in this step, and since when they had waited
@@ -228,3 +233,6 @@ class Effects(World):
             self._membership_news.set()  # it may be that nobody can admit this node any more
         row = (at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
         self._state.later(self._rows.add, *row)
+        if effect.name in self._ends:
+            words = f"node {node} was left behind: {self._ends[effect.name]}"
+            self._fail(LeftBehind(words), effect.name)

@@ -85,7 +85,8 @@ class Parts:
         waiting = Waiting(None if nodes is None else len(nodes))
         self.effects = Effects(
             me, stack, state, sending, links, timers, inbox, rows, observed, membership_news,
-            self.silent.believe, protocol.events, config.security.sign, waiting,
+            self.silent.believe, protocol.events, protocol.ends, _when_the_step_is_over(loop, fail),
+            config.security.sign, waiting,
         )  # fmt: skip
         self.steps = steps = Steps(
             me, protocol.name, out, state, self.effects, wire.codec, clock, turns, running,
@@ -141,6 +142,13 @@ class Parts:
                 self.acknowledgements, acquaintances, earlier, config.limits.compact_bytes,
                 list(blueprint.topology.neighbours),
             )  # fmt: skip
+
+
+def _when_the_step_is_over(loop: asyncio.AbstractEventLoop, fail: Fail) -> Fail:
+    def fail_soon(error: BaseException, what: str) -> None:
+        loop.call_soon(lambda: fail(error, what))
+
+    return fail_soon
 
 
 def _accusation(

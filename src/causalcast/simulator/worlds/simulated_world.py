@@ -52,6 +52,7 @@ class SimulatedWorld(PlanningWorld):
         self.fired = self.shared.fired
         self.steps = Steps(self.shared, self, sync_us)
         self.lives = Lives(self.shared, self.steps, self, blueprint, seed)
+        self._ends = blueprint.protocol.ends
         self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
 
     @property
@@ -119,3 +120,5 @@ class SimulatedWorld(PlanningWorld):
     def note(self, node: NodeId, effect: Note) -> None:
         self.shared.count(f"note.{effect.name}")
         self.shared.recorder.add(node, self.out.now, NOTE, value=effect.subject, note=effect.name)
+        if effect.name in self._ends:
+            self.plan(self.out.now, lambda: self.lives.crash(node, 1.0))

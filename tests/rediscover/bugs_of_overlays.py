@@ -56,7 +56,7 @@ MUTANTS = [
             Rewritten(
                 VectorSetup,
                 "_on_too_far_behind",
-                "        self._behind[link.name] = needed\n",
+                "        self._behind[link.name] = Gap(needed, told.hears)\n",
                 "        self._tell_counts(link, out)\n",
             )
         ],

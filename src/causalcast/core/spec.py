@@ -266,6 +266,8 @@ class CommandPlan:
 class ProtocolSpec(LayerSpec):
     """What a multicast protocol says about itself.
 
+    Large because it names one by one all that worlds, searches and people ask of a protocol.
+
     `restart`: `resume` if a crashed node comes back with what it persisted, `reborn` if it keeps
     nothing and comes back as somebody new. `tolerates(down, setup)`: whether the promises still
     hold while `down` nodes are away at once; without it nobody may be. `invariants` must hold after

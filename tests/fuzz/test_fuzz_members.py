@@ -12,6 +12,6 @@ SECONDS = 8.0
 )
 def test_honest_nodes_go_on_beside_a_member_that_attacks(protocol: str) -> None:
     done = attack(protocol, SECONDS, seed=1)
-    assert done.rounds >= 2 and done.sent > 100 and done.liar.links_made > 1
+    assert done.rounds >= 1 and done.sent > 100 and done.liar.links_made > 1
     assert len(done.newness.seen) > 4, "nodes had something to refuse"
     assert done.most_memory < MOST_GROWTH

@@ -9,16 +9,22 @@ from causalcast.errors import MissingDependency
 if TYPE_CHECKING:
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
-    from causalcast.runtime.node import Node
+    from causalcast.runtime.node import Group, Node, Receipt
     from causalcast.runtime.operating.opening import open, open_sync  # noqa: A004
-    from causalcast.runtime.sync_node import SyncGroup, SyncNode
+    from causalcast.runtime.received_message import ReceivedMessage
+    from causalcast.runtime.sync_node import SyncGroup, SyncMessage, SyncNode, SyncReceipt
     from causalcast.simulator.runner import simulate
 
 __version__ = version.VERSION
 __all__ = [
+    "Group",
     "Node",
+    "Receipt",
+    "ReceivedMessage",
     "SyncGroup",
+    "SyncMessage",
     "SyncNode",
+    "SyncReceipt",
     "__version__",
     "open",
     "open_sync",
@@ -28,10 +34,15 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Group": "runtime.node",
     "Node": "runtime.node",
-    "open": "runtime.operating.opening",
+    "Receipt": "runtime.node",
+    "ReceivedMessage": "runtime.received_message",
     "SyncGroup": "runtime.sync_node",
+    "SyncMessage": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",
+    "SyncReceipt": "runtime.sync_node",
+    "open": "runtime.operating.opening",
     "open_sync": "runtime.operating.opening",
     "report": "pipeline.report_runs",
     "simulate": "simulator.runner",
@@ -47,7 +58,7 @@ def __dir__() -> list[str]:
 _OF_TOOLS = ("matplotlib", "numpy", "pyarrow")
 
 
-def __getattr__(name: str) -> Any:
+def _loaded(name: str) -> Any:
     """Load things only when somebody asks for them, so that importing the package is cheap."""
     if name not in _MODULES:
         raise AttributeError(f"module 'causalcast' has no attribute {name!r}")
@@ -59,3 +70,8 @@ def __getattr__(name: str) -> Any:
                 f"causalcast.{name} needs {error.name}: pip install 'causalcast[tools]'"
             ) from None
         raise
+
+
+# Type checkers see the imports above: to them a misspelt name is one that does not exist.
+if not TYPE_CHECKING:
+    __getattr__ = _loaded

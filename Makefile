@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo chaos test test-slow test-all test-fast lint format check-wheels changelog nightly mutants \
 	rediscover bench buses \
-	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz fuzz-member clean help
+	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz fuzz-member docs clean help
 
 help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
 	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
+	@echo "make docs      the documentation as a site, into build/site"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make rediscover  look for our own past bugs, and write docs/rediscovered.md (hours)"
@@ -56,6 +57,9 @@ test-all: test test-slow
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/docs_site.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

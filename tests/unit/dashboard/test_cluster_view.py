@@ -63,8 +63,9 @@ def test_rates_links_groups_and_restarts(nodes: FakeNodes, monkeypatch: pytest.M
     view = ClusterView(nodes.place)
     first = view.picture()
     assert by_name(first)["1"]["rates"]["published"] == 0  # nothing is known of before
-    nodes.said[1]["published"] = {"chat": 105}
-    nodes.said[1]["traffic"]["2"]["sent_bytes"] = 51_000
+    busy = status_of(1, [2, 3], published={"chat": 105})
+    busy["traffic"]["2"]["sent_bytes"] = 51_000
+    nodes.said[1] = busy  # at once: it may be looked at in between
     picture = looks(view, lambda p: by_name(p)["1"]["rates"]["published"] > 0)
     (group,) = picture["groups"]
     assert group["name"] == "chat" and group["members"] == ["1", "2", "3"]
@@ -152,7 +153,10 @@ def test_nobody_looks_while_nobody_watches(
     monkeypatch.setattr(cluster_view, "UNWATCHED", 0.2)
     view = ClusterView(nodes.place)
     view.picture()
-    time.sleep(1.0)
+    deadline = time.monotonic() + 30
+    while any(one.name == "dashboard" for one in threading.enumerate()):
+        assert time.monotonic() < deadline, "it looks on"
+        time.sleep(0.05)
     asked = len(nodes.asked)
     time.sleep(0.5)
     assert len(nodes.asked) == asked

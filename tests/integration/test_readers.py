@@ -10,6 +10,7 @@ import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, take, until
 
 from causalcast import Node, SyncNode
+from causalcast.core import number_of
 from causalcast.errors import NodeError
 from causalcast.runtime.node import ReceivedMessage
 
@@ -323,3 +324,116 @@ def test_a_second_thread_that_reads_is_told(tmp_path: Path) -> None:
         group.publish(b"one")
         message = first.result(PATIENCE)
         assert message is not None and message.payload == b"one"
+
+
+# Many at once
+
+
+@STORAGE
+def test_many_are_published_received_and_acknowledged_at_once(tmp_path: Path, storage: str) -> None:
+    bodies = [b"%d" % number for number in range(300)]
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        receipts = await group.publish_many(bodies)
+        assert [number_of(receipt.id) for receipt in receipts] == list(range(1, 301))
+        await until(lambda: node.status()["waiting"] == 300)
+        first = await group.receive_many(most=200)
+        rest = await group.receive_many(timeout=1)
+        assert [message.payload for message in first] == bodies[:200]
+        assert [message.payload for message in rest] == bodies[200:]
+        assert await group.receive_many(timeout=0) == []
+        await group.ack_many(first + rest, durable=True)
+        assert node.status()["unacknowledged"] == 0
+        await group.ack_many([])
+
+    tell(lonely(tmp_path, storage), story)
+
+
+def test_what_was_acknowledged_durably_does_not_come_again_and_the_rest_does(
+    tmp_path: Path,
+) -> None:
+    town = lonely(tmp_path)
+
+    async def first(node: Node) -> None:
+        group = node.group("all")
+        await group.publish_many([b"a", b"b", b"c"])
+        taken = []
+        while len(taken) < 3:
+            taken += await group.receive_many()
+        await group.ack_many(taken[:2], durable=True)
+
+    async def second(node: Node) -> None:
+        assert [each.payload for each in await node.group("all").receive_many()] == [b"c"]
+
+    tell(town, first)
+    tell(town, second)
+
+
+def test_nothing_is_published_if_one_of_many_can_never_be(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        with pytest.raises(NodeError, match="a body is bytes, not str"):
+            await group.publish_many([b"one", "two"])  # type: ignore[list-item]
+        assert node.status()["published"].get("all", 0) == 0
+        with pytest.raises(NodeError, match="body 1 of 3: "):
+            await group.publish_many([b"one", b"." * (1 << 30), b"three"])
+        await until(lambda: node.status()["published"].get("all", 0) == 1)
+        with pytest.raises(NodeError, match="at least 1"):
+            await group.receive_many(most=0)
+
+    tell(lonely(tmp_path), story)
+
+
+def test_who_is_cancelled_has_taken_nothing(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        waiting = asyncio.create_task(group.receive_many())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await group.publish_many([b"a", b"b"])
+        taken: list[bytes] = []
+        while len(taken) < 2:
+            taken += [message.payload for message in await group.receive_many()]
+        assert taken == [b"a", b"b"]
+
+    tell(lonely(tmp_path), story)
+
+
+def test_who_receives_all_the_time_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """Also where something waits every time."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        await group.publish_many([b"."] * 500)
+        await until(lambda: node.status()["waiting"] == 500)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        for _ in range(500):
+            assert await group.receive(timeout=0) is not None
+        counting.cancel()
+        assert turns >= 5
+
+    tell(lonely(tmp_path), story)
+
+
+def test_many_at_once_in_threads(tmp_path: Path) -> None:
+    with SyncNode(lonely(tmp_path).config(1)) as node:
+        group = node.group("all")
+        receipts = group.publish_many([b"a", b"b", b"c"])
+        assert [number_of(receipt.id) for receipt in receipts] == [1, 2, 3]
+        taken = []
+        while len(taken) < 3:
+            taken += group.receive_many(timeout=PATIENCE)
+        assert [message.payload for message in taken] == [b"a", b"b", b"c"]
+        group.ack_many(taken, durable=True)
+        assert node.status()["unacknowledged"] == 0
+        assert group.receive_many(timeout=0) == []

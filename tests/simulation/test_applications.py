@@ -191,3 +191,32 @@ def test_readers_are_as_on_real_nodes() -> None:
         assert await group.receive(timeout=0) is None
 
     applications.run(story())
+
+
+def test_many_at_once_as_at_real_nodes() -> None:
+    applications = Applications(Cluster(nodes=2))
+    taken: list[bytes] = []
+
+    async def writer(node: VirtualNode) -> None:
+        receipts = await node.group("all").publish_many([b"1", b"2", b"3"])
+        assert [receipt.id & 0xFFFF for receipt in receipts] == [1, 2, 3]
+
+    async def reader(node: VirtualNode) -> None:
+        group = node.group("all")
+        while True:
+            messages = await group.receive_many(most=2)
+            assert len(messages) <= 2
+            taken.extend(message.payload for message in messages)
+            await group.ack_many(messages, durable=True)
+
+    async def story() -> None:
+        applications.start(0, writer)
+        await asyncio.sleep(5)
+        applications.start(1, reader)
+        await asyncio.sleep(5)
+        applications.crash(1)
+        applications.recover(1, reader)
+        await asyncio.sleep(5)
+
+    applications.run(story())
+    assert taken == [b"1", b"2", b"3"]

@@ -12,7 +12,7 @@ Everything here runs in the event loop that opened the node.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -28,7 +28,7 @@ from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.loop_lag import LoopLag
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
-from causalcast.runtime.received_message import Caller, ReceivedMessage
+from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many, as_many
 
 Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
@@ -159,16 +159,40 @@ class Group:
 
     async def publish(self, body: bytes) -> Receipt:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
-        if not isinstance(body, bytes):
-            raise NodeError(f"a body is bytes, not {type(body).__name__}")
+        if not isinstance(body, bytes) or asyncio.get_running_loop() is not self._host.loop:
+            self._refuse([body])
+        published = self._host.publish(self._group, body)
+        message = published if isinstance(published, int) else await published
+        return Receipt(self._host, message, self.name)
+
+    async def publish_many(self, bodies: Sequence[bytes]) -> list[Receipt]:
+        """Publish all of them in this order; returns when all are durable here.
+
+        If one cannot be published, those before it are, and it says which of them it is.
+        """
+        self._refuse(bodies)
+        published: list[MessageId | Awaitable[MessageId]] = []
+        for number, body in enumerate(bodies):
+            try:
+                one = self._host.publish(self._group, body)
+                if not isinstance(one, int) and not asyncio.isfuture(one):
+                    one = await one  # it has no number yet: those behind it must wait
+            except NodeError as error:
+                await _all_of(published)
+                raise NodeError(f"body {number} of {len(bodies)}: {error}") from error
+            published.append(one)
+        return [Receipt(self._host, message, self.name) for message in await _all_of(published)]
+
+    def _refuse(self, bodies: Sequence[bytes]) -> None:
+        """Raise before anything is published if something can never be."""
+        for body in bodies:
+            if not isinstance(body, bytes):
+                raise NodeError(f"a body is bytes, not {type(body).__name__}")
         if asyncio.get_running_loop() is not self._host.loop:
             raise NodeError(
                 "a node is used in the event loop that opened it, and this is another; nothing was "
                 "published (`causalcast.open_sync` can be used from any thread)"
             )
-        published = self._host.publish(self._group, body)
-        message = published if isinstance(published, int) else await published
-        return Receipt(self._host, message, self.name)
 
     def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
         """Call `callback` with every message from now on, instead of iterating.
@@ -207,25 +231,29 @@ class Group:
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; cancelling this loses none, for none is taken before it is returned."""
-        host = self._host
-        self._taken += 1
-        if self._taken % MESSAGES_PER_TURN.value == 1:
-            reader = asyncio.current_task()
-            if reader is not None:
-                host.parts.pressure.readers.add(reader)
-        elif self._taken % MESSAGES_PER_TURN.value == 0:
-            await asyncio.sleep(0)
+        await self._let_others_have_their_turn()
         while True:
             message = self._take()
             if message is not None:
                 return message
-            await host.inbox.arrival(self._group)
+            await self._host.inbox.arrival(self._group)
+
+    async def _let_others_have_their_turn(self) -> None:
+        """Now and then: somebody for whom something waits every time would never stop."""
+        self._taken += 1
+        if self._taken % MESSAGES_PER_TURN.value == 1:
+            reader = asyncio.current_task()
+            if reader is not None:
+                self._host.parts.pressure.readers.add(reader)
+        elif self._taken % MESSAGES_PER_TURN.value == 0:
+            await asyncio.sleep(0)
 
     async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
         """The next message; None if none has come after `timeout` seconds.
 
         With a timeout of 0 that is what waits already, or None.
         """
+        await self._let_others_have_their_turn()
         message = self._take()
         if message is None and (timeout is None or timeout > 0):
             try:
@@ -234,6 +262,18 @@ class Group:
             except TimeoutError:
                 return None
         return message
+
+    async def receive_many(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> list[ReceivedMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
+        has come after `timeout` seconds."""
+        await asyncio.sleep(0)  # before anything is taken: whoever is cancelled loses nothing
+        return await as_many(self.receive, self._take, most, timeout)
+
+    async def ack_many(self, messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+        """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
+        await ack_many(messages, durable)
 
     def _take(self) -> ReceivedMessage | None:
         """What waits; None if one may wait for the next."""
@@ -253,6 +293,11 @@ class Group:
                 f"{self.name!r} is read already, by a loop or a callback: what one reader takes no "
                 "other gets, so a group has one at a time"
             )
+
+
+async def _all_of(published: list[MessageId | Awaitable[MessageId]]) -> list[MessageId]:
+    """The ids of publications, when all are durable."""
+    return [one if isinstance(one, int) else await one for one in published]
 
 
 def _checked(message: MessageId) -> MessageId:

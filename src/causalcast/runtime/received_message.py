@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import final
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
@@ -69,6 +69,32 @@ class ReceivedMessage:
 
     def __repr__(self) -> str:
         return f"<message {self.origin}.{self.number} in {self.group!r}: {self.payload[:40]!r}>"
+
+
+async def as_many(
+    receive: Callable[[float | None], Awaitable[ReceivedMessage | None]],
+    take: Callable[[], ReceivedMessage | None],
+    most: int,
+    timeout: float | None,
+) -> list[ReceivedMessage]:
+    """The next one that is received, and what can be taken behind it without waiting."""
+    if most < 1:
+        raise NodeError(f"most = {most}: expected at least 1")
+    found = []
+    message = await receive(timeout)
+    while message is not None:
+        found.append(message)
+        message = take() if len(found) < most else None
+    return found
+
+
+async def ack_many(messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+    """Acknowledge all of them at once; with `durable` it returns when all marks are on disk."""
+    marked = list(messages)
+    for message in marked[:-1]:
+        await message.ack()
+    if marked:
+        await marked[-1].ack(durable)  # marks are written in their order
 
 
 @final

@@ -14,7 +14,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from causalcast.core.ids import MessageId, NodeId
@@ -29,11 +29,11 @@ Result = TypeVar("Result")
 class SyncMessage:
     """A message as the application gets it. It comes again after a restart until it is acked."""
 
-    __slots__ = ("_message", "_node", "group", "id", "payload")
+    __slots__ = ("_node", "group", "id", "message", "payload")
 
     def __init__(self, node: "SyncNode", message: ReceivedMessage) -> None:
         self._node = node
-        self._message = message
+        self.message = message
         self.id: MessageId = message.id
         self.group = message.group
         self.payload = message.payload
@@ -41,29 +41,29 @@ class SyncMessage:
     @property
     def origin(self) -> NodeId:
         """Who published it."""
-        return self._message.origin
+        return self.message.origin
 
     @property
     def number(self) -> int:
         """Which of its origin's publications it is."""
-        return self._message.number
+        return self.message.number
 
     def ack(self) -> None:
         """Say that it is handled: after a restart it is not handed over again.
 
         Returns at once; the mark is written within 50 ms, or when the node is closed.
         """
-        self._node.run_soon(self._message.ack)
+        self._node.run_soon(self.message.ack)
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
         if self._node.is_own_thread():
-            self._message.give_back()
+            self.message.give_back()
         else:
-            self._node.call(self._message.give_back)
+            self._node.call(self.message.give_back)
 
     def __repr__(self) -> str:
-        return repr(self._message)
+        return repr(self.message)
 
 
 class SyncReceipt:
@@ -88,31 +88,36 @@ class _Taking:
 
     def __init__(self) -> None:
         self.over = threading.Event()
-        self.message: ReceivedMessage | None = None
+        self.messages: list[ReceivedMessage] = []
         self.is_answered = False
         self.error: CausalcastError | None = None
         self._lock = threading.Lock()
         self._nobody_waits = False
 
-    async def take(self, group: Group, timeout: float | None) -> None:
-        """In the loop: get the next message, and put it back if nobody waits any more."""
+    async def take(self, group: Group, most: int, timeout: float | None) -> None:
+        """In the loop: get the next messages, and put them back if nobody waits any more."""
         try:
-            message = await group.receive(timeout)
+            messages = await group.receive_many(most, timeout)
         except CausalcastError as error:
             self.error = error
             return
         with self._lock:
             self.is_answered = True
-            if self._nobody_waits and message is not None:
-                message.give_back()
+            if self._nobody_waits:
+                _give_back(messages)
             else:
-                self.message = message
+                self.messages = messages
 
-    def give_up(self) -> ReceivedMessage | None:
-        """In the thread: wait no more. A message that came all the same is returned."""
+    def give_up(self) -> list[ReceivedMessage]:
+        """In the thread: wait no more. What came all the same is returned."""
         with self._lock:
             self._nobody_waits = True
-            return self.message
+            return self.messages
+
+
+def _give_back(messages: list[ReceivedMessage]) -> None:
+    for message in reversed(messages):  # what is given back comes next
+        message.give_back()
 
 
 class SyncGroup:
@@ -148,25 +153,40 @@ class SyncGroup:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
         return SyncReceipt(self._node, self._node.run(self._group.publish(body)))
 
+    def publish_many(self, bodies: Sequence[bytes]) -> list[SyncReceipt]:
+        """Publish all of them in this order; returns when all are durable here."""
+        receipts = self._node.run(self._group.publish_many(bodies))
+        return [SyncReceipt(self._node, receipt) for receipt in receipts]
+
     def receive(self, timeout: float | None = None) -> SyncMessage | None:
         """The next message; None if none has come after `timeout` seconds.
 
         With a timeout of 0 that is what waits already, or None.
         """
+        messages = self.receive_many(1, timeout)
+        return messages[0] if messages else None
+
+    def receive_many(self, most: int = 1000, timeout: float | None = None) -> list[SyncMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
+        has come after `timeout` seconds."""
         taking = _Taking()
-        task = self._node.start(taking.take(self._group, timeout))
+        task = self._node.start(taking.take(self._group, most, timeout))
         task.add_done_callback(lambda _: taking.over.set())  # also if it never began
         try:
             taking.over.wait()
         except BaseException:  # an interrupt
             late = taking.give_up()
             task.cancel()
-            if late is not None:
-                self._node.call(late.give_back)
+            if late:
+                self._node.call(lambda: _give_back(late))
             raise
         if not taking.is_answered:
             raise taking.error or NodeError("the node was stopped")
-        return None if taking.message is None else SyncMessage(self._node, taking.message)
+        return [SyncMessage(self._node, message) for message in taking.messages]
+
+    def ack_many(self, messages: Iterable[SyncMessage], durable: bool = False) -> None:
+        """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
+        self._node.run(self._group.ack_many([each.message for each in messages], durable))
 
     def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
         """One message after the other, until none has come for `timeout` seconds."""

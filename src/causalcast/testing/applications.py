@@ -20,7 +20,7 @@ import asyncio
 import collections
 import contextvars
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
@@ -28,7 +28,7 @@ from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.node import Since, check_since
-from causalcast.runtime.received_message import ReceivedMessage
+from causalcast.runtime.received_message import ReceivedMessage, ack_many, as_many
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
@@ -118,6 +118,15 @@ class VirtualGroup:
         await applications.until_durable(self._node.id, message)
         return VirtualReceipt(message, self.name)
 
+    async def publish_many(self, bodies: Sequence[bytes]) -> list[VirtualReceipt]:
+        """Publish all of them in this order; returns when all are durable here."""
+        self._node.check_alive()
+        applications, me = self._node.applications, self._node.id
+        published = [applications.cluster.publish(me, body, self.name) for body in bodies]
+        for message in published:
+            await applications.until_durable(me, message)
+        return [VirtualReceipt(message, self.name) for message in published]
+
     def __aiter__(self) -> "VirtualGroup":
         return self
 
@@ -144,6 +153,17 @@ class VirtualGroup:
             except TimeoutError:
                 return None
         return message
+
+    async def receive_many(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> list[ReceivedMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
+        has come after `timeout` virtual seconds."""
+        return await as_many(self.receive, self._take, most, timeout)
+
+    async def ack_many(self, messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+        """Acknowledge all of them."""
+        await ack_many(messages, durable)
 
     def _take(self) -> ReceivedMessage | None:
         self._node.check_alive()

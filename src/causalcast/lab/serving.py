@@ -129,6 +129,10 @@ class LabServer:
         """Let `serve` return."""
         self._http.shutdown()
 
+    def is_token(self, given: str) -> bool:
+        """Compared in constant time; headers may hold any character."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
 
 def _handler_of(server: LabServer) -> Callable[..., BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -157,7 +161,7 @@ def _handler_of(server: LabServer) -> Callable[..., BaseHTTPRequestHandler]:
                 self._answer(421, b"not the name of this server", "txt")
                 return
             given = self.headers.get("X-Lab-Token", "")
-            if server.engine is None or not hmac.compare_digest(given, server.token):
+            if server.engine is None or not server.is_token(given):
                 self._answer(403, b"open the whole address that `causalcast lab` printed", "txt")
             elif self.path == "/stop":
                 server.engine.stop()

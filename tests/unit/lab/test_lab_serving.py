@@ -56,6 +56,7 @@ def test_only_who_has_the_token_is_answered(server: LabServer) -> None:
     question = json.dumps({"do": "sources", "protocol": "naive_flood"}).encode()
     assert fetch(server, "/ask", question)[0] == 403
     assert fetch(server, "/ask", question, X_Lab_Token="guess")[0] == 403
+    assert fetch(server, "/ask", question, X_Lab_Token="gu\xe9ss")[0] == 403
     code, answer, _ = fetch(server, "/ask", question, X_Lab_Token=server.token)
     assert code == 200 and "protocols/naive_flood.py" in json.loads(answer)["files"]
     assert server.token in server.address

@@ -34,8 +34,8 @@ OPTIONS: Final[list[Option]] = [
     *vector_setup.OPTIONS,
     *safe_path_setup.OPTIONS,
 ]
-EVENTS: Final = vector_setup.EVENTS
-ENDS: Final = vector_setup.ENDS
+EVENTS: Final[dict[str, str]] = vector_setup.EVENTS
+ENDS: Final[dict[str, str]] = vector_setup.ENDS
 
 
 def safe_links(setup: Setup, tokens: Tokens) -> SafeLinks:

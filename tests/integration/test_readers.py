@@ -437,3 +437,37 @@ def test_many_at_once_in_threads(tmp_path: Path) -> None:
         group.ack_many(taken, durable=True)
         assert node.status()["unacknowledged"] == 0
         assert group.receive_many(timeout=0) == []
+
+
+def test_a_reader_that_publishes_goes_on_when_its_inbox_has_become_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for a neighbour; meanwhile so much came that nothing is read from links. Nobody
+    else can make room."""
+
+    async def story(node: Node) -> None:
+        group, host = node.group("all"), node.host()
+        await group.publish_many([b"question", b"another"])
+        multicast = type(host.parts.stack.multicast)
+        monkeypatch.setattr(multicast, "crowded_by", lambda self, now: "somebody is behind")
+
+        async def answer() -> None:
+            async for message in group:
+                await group.publish(b"answer")
+                await message.ack()
+                return
+
+        reader = asyncio.create_task(answer())
+        other = asyncio.create_task(group.publish(b"news"))
+        await asyncio.sleep(0.05)
+        assert not reader.done() and not other.done()
+        host.inbox.is_full = True
+        host.parts.pressure.end_turn()
+        await asyncio.wait_for(reader, PATIENCE)
+        assert not other.done()  # it can wait for the reader
+        host.inbox.is_full = False
+        monkeypatch.undo()
+        host.parts.pressure.end_turn()
+        await asyncio.wait_for(other, PATIENCE)
+
+    tell(lonely(tmp_path), story)

@@ -373,7 +373,7 @@ MUTANTS = [
         patches=[
             Rewritten(
                 BackPressure,
-                "is_overloaded",
+                "_others_wait",
                 "or self._stack.multicast.kept_bytes() > self._kept_bytes",
                 "",
             )

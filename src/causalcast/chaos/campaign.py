@@ -38,6 +38,7 @@ EXTRA_SECONDS: Final = 60.0  # for faults that have not fired when a campaign wo
 BETWEEN_FAULTS: Final = (0.05, 1.0)  # seconds
 KILLED_AT_START: Final = 0.3  # of those that come back
 ENDS_WITHIN: Final = 5.0  # seconds from an answer that fails to the end of the process
+NO_ANSWER: Final = 5.0  # seconds: a question that failed sooner was refused
 STEADY_FOR: Final = 4.0  # seconds without a change: where nodes cannot be compared by counting
 OVERLAYS: Final = ("ring", "line", "full_mesh", *CHANGING)
 # A spell of a network fault has fired when it hit packets.
@@ -439,7 +440,7 @@ class _Story:
                 self._wait_until_all_are_up()
                 self._wait_for_rest()
             except NodeError:
-                # On a busy machine a node may take long to end after it met a full disk.
+                # A node may take long to end after it met a full disk, or was left behind.
                 if not self._has_somebody_fallen():
                     raise
                 self._bring_all_back()
@@ -458,15 +459,16 @@ class _Story:
         self._cluster.wait_ready(*self._running())
 
     def _has_somebody_fallen(self) -> bool:
-        """Whether the disk of some node was full, so that it ends, or has ended by now."""
+        """Whether some node has ended for a valid reason, or does so in a moment."""
         deadline = time.monotonic() + ENDS_WITHIN
-        while self._met_full_disk and time.monotonic() < deadline:
+        while True:
             before = len(self._wrong)
             self._look_for_the_fallen()
             if self._down:
                 return len(self._wrong) == before
+            if not self._met_full_disk or time.monotonic() > deadline:
+                return False
             time.sleep(0.1)
-        return False
 
     def _running(self) -> list[int]:
         return [node for node in self._cluster.ids if self._cluster.is_running(node)]
@@ -487,7 +489,7 @@ class _Story:
             steady = time.monotonic() - since
             if self._resumes and steady > STEADY_FOR / 8 and self._is_equal(statuses):
                 return
-            if not self._resumes and steady > STEADY_FOR and all(s["takes_part"] for s in statuses):
+            if not self._resumes and steady > STEADY_FOR and all(map(_is_at_rest, statuses)):
                 return
             time.sleep(0.1)
         raise NodeError(f"{patience:.0f} s after the last fault somebody still lacks messages")
@@ -499,11 +501,15 @@ class _Story:
         """A node that has much to do on a busy machine may take long to answer."""
         deadline = time.monotonic() + self._plan.patience
         while True:
+            asked = time.monotonic()
             try:
                 return self._cluster.ask(node, do)
             except NodeError:
                 if not self._cluster.is_running(node) or time.monotonic() > deadline:
                     raise
+            if time.monotonic() - asked < NO_ANSWER:
+                time.sleep(0.1)  # it is about to end, and takes no questions any more
+            else:
                 self.fired["no answer for 10 s"] += 1
                 self._cluster.ask_what_it_is_at(node)
 
@@ -553,6 +559,11 @@ class _Story:
         for node, kind in zip(*columns.values(), strict=True):
             last[node] = kind
         return (node for node, kind in last.items() if kind == "leave")
+
+
+def _is_at_rest(status: dict[str, Any]) -> bool:
+    """Whether a node hears others, and its application has all that was delivered."""
+    return bool(status["takes_part"]) and status["waiting"] == 0
 
 
 def _cluster_plan(plan: ChaosPlan, tls: bool) -> ClusterPlan:

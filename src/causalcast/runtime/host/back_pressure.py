@@ -48,6 +48,7 @@ class BackPressure:
         self.readers: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._relief = asyncio.Event()  # publishers that wait look again
         self._waiting = 0  # publishers
+        self._waiting_readers = 0  # those among them that take messages
         self._keeps_much = False  # more than half of what it may: an operator has heard of it
         self._most_waiting = min(limits.send_buffer_bytes, MOST_WAITING.value)
         self._send_buffer = limits.send_buffer_bytes
@@ -65,15 +66,29 @@ class BackPressure:
         self._clock = clock
 
     def is_overloaded(self) -> bool:
-        """Whether publishers have to wait."""
+        """Whether publishers have to wait; to be asked by the one that publishes."""
         if self._running.is_over or self._running.is_stopping:
             return False
+        if self._inbox.is_full and asyncio.current_task() in self.readers:
+            return self._disk_is_behind()
+        return self._others_wait()
+
+    def _others_wait(self) -> bool:
         return (
             self.links_do_not_keep_up()
-            or self._held.bytes > self._held_bytes
+            or self._disk_is_behind()
             or self._stack.multicast.kept_bytes() > self._kept_bytes
-            or (self._inbox.is_full and asyncio.current_task() not in self.readers)
+            or self._inbox.is_full
         )
+
+    def _disk_is_behind(self) -> bool:
+        """The only thing that one waits for who takes messages, and has too many of them.
+
+        While the inbox is full nothing is read from links: neighbours could not say that they
+        follow, nor get rid of what they have to say. Whoever waited for that would wait for ever,
+        since nobody else empties the inbox.
+        """
+        return self._held.bytes > self._held_bytes
 
     def links_do_not_keep_up(self) -> bool:
         """Whether more is to be sent than links take."""
@@ -86,13 +101,16 @@ class BackPressure:
 
     async def wait_for_room(self) -> None:
         """Wait until links, disk and application keep up again."""
+        takes_messages = asyncio.current_task() in self.readers
         self._waiting += 1
+        self._waiting_readers += takes_messages
         try:
             while self.is_overloaded():
                 self._relief.clear()
                 await self._relief.wait()
         finally:
             self._waiting -= 1
+            self._waiting_readers -= takes_messages
 
     def relieve(self) -> None:
         """Let publishers that wait look again."""
@@ -102,9 +120,14 @@ class BackPressure:
         """Look at everything once a turn: publishers may go on, operators may have to act."""
         if self._running.is_over:
             return
-        if self._waiting and not self.is_overloaded():
+        if self._waiting and self._may_somebody_go_on():
             self._relief.set()
         self._look_at_what_is_kept()
+
+    def _may_somebody_go_on(self) -> bool:
+        if self._running.is_stopping or not self._others_wait():
+            return True
+        return self._waiting_readers > 0 and self._inbox.is_full and not self._disk_is_behind()
 
     def reasons_to_wait(self, silent: list[NodeId]) -> list[str]:
         """In words what makes publishers wait now; `silent` neighbours have a link all the same."""

@@ -12,7 +12,7 @@ import sys
 import pyarrow.compute as pc
 
 from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
-from causalcast.core.topology import Surroundings
+from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
 from causalcast.protocols.locamu.messages import Copy
@@ -45,6 +45,8 @@ headers = "{headers}"
 kind = "tree"
 nodes = {nodes}
 degree = 3
+[world]
+links_lose_nothing = true
 [network]
 latency_ms = {{kind = "uniform", low = 0.5, high = 1.5}}
 {streams}
@@ -101,6 +103,8 @@ def worst_case(nodes: int, f: int) -> dict[str, int]:
         header = HeaderWriter(plan).write(Header(NOBODY, 0, numbers, needs))
         copy = Copy(Publication(message_id(NodeId(nodes - 1), LARGE), GroupId(0), b""), header)
         sizes.append(LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy)))
+        if f == 1:
+            sizes.append(publishers_copy(tree, around, peer, me))
     pairs = [
         (issuer, node)
         for issuer in around.nodes()
@@ -114,6 +118,17 @@ def worst_case(nodes: int, f: int) -> dict[str, int]:
         "ball": len(around.nodes()),
         "past_entries_most": len(pairs),
     }
+
+
+def publishers_copy(tree: Topology, around: Neighbourhood, source: NodeId, to: NodeId) -> int:
+    """The largest that a publisher sends itself, without names: all that it depends on."""
+    near = Neighbourhood(source, Surroundings(source, tree, Groups({})).ball(3))
+    needs = dict.fromkeys(near.pairs_within(3, 2), LARGE)
+    numbers = {source: dict.fromkeys(near.within(2), LARGE + 1)}
+    plan = LinkPlan(around, source, to, 2, 3, 3, whole=True)
+    header = HeaderWriter(plan).write(Header(source, 0, numbers, needs))
+    copy = Copy(Publication(message_id(source, LARGE), GroupId(0), b""), header)
+    return LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy))
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ from causalcast.protocols.locamu.messages import (
 )
 from causalcast.protocols.locamu.missing import Missing
 from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.own_names import OwnNames
 from causalcast.protocols.locamu.processing import Processing
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.safe_path import Numbers, SafePath, Stamped
@@ -99,8 +100,10 @@ def add_as_maximum(self: NumberSet, number: int) -> bool:
     return news
 
 
-def remember_the_past(self: Forwarding, state: NodeState, headers: Headers, window: int) -> None:
-    _init_forwarding(self, state, headers, window)
+def remember_the_past(
+    self: Forwarding, state: NodeState, headers: Headers, own_names: OwnNames, window: int
+) -> None:
+    _init_forwarding(self, state, headers, own_names, window)
     self.past = state.past  # type: ignore[attr-defined]
 
 

@@ -101,7 +101,7 @@ class Acknowledgements:
 
     def _to_confirm(self, record: Record) -> dict[NodeId, int]:
         """Who within reach wants to hear that it is here, and under which number."""
-        numbers = {**record.handed_on_by, **record.numbers_for(self._me)}
+        numbers = {**record.apart, **record.numbers_for(self._me)}
         return {node: n for node, n in numbers.items() if node in self._peers.reachable}
 
     def newly_complete(self, sender: NodeId, ack: Ack) -> list[int]:

@@ -58,6 +58,14 @@ class Headers:
         plan = self._plans.get((source, target))
         if plan is None:
             peers = self._peers
-            plan = LinkPlan(peers.around, source, target, peers.reach, self._window, peers.horizon)
+            plan = LinkPlan(
+                peers.around,
+                source,
+                target,
+                peers.reach,
+                self._window,
+                peers.horizon,
+                peers.goes_on,
+            )
             self._plans[source, target] = plan
         return plan

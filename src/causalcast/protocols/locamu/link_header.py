@@ -18,12 +18,16 @@ from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
+from causalcast.protocols.locamu.message_log import Standby
+from causalcast.protocols.locamu.messages import Key
 from causalcast.protocols.locamu.safe_path import Numbers
 
 _ORIGIN_UNKNOWN: Final = 0
 _ORIGIN_FIRST: Final = 1
 _ORIGIN_NAMED: Final = 2
 _EPOCH_FIRST: Final = 3  # the epoch stands before all this
+_OF_ADMISSION: Final = 3  # parts of such a key
+_MOST_BEYOND: Final = 100_000  # pairs; what a node keeps of its neighbourhood is far less
 _SAME_SHAPE: Final = 0
 _SAME_SHAPE_BUT: Final = 1
 _LONGEST_NUMBER: Final = 700  # bits; the shape of a vector has one for each node near the target
@@ -49,6 +53,9 @@ class Header:
         self.epoch = epoch
         self.numbers = numbers
         self.needs = needs
+        self.names: list[tuple[Key, dict[NodeId, int]]] = []  # what else its sender numbered
+        # Of a publisher's own copy, when it was read: what it would send to anybody.
+        self.standby: Standby | None = None
 
 
 class LinkPlan:
@@ -62,8 +69,12 @@ class LinkPlan:
         reach: int,
         window: int,
         horizon: int,
+        whole: bool = False,
     ) -> None:
+        """`whole`: a publisher's own copies say all that they depend on, not only what is near
+        their receiver."""
         self.around = around
+        self.whole = whole
         self.source = source
         self.target = target
         self._reach = reach
@@ -100,6 +111,7 @@ class LinkPlan:
             and distance(issuer, node) <= reach
         ]
         self.pair_place = {pair: place for place, pair in enumerate(self.pairs)}
+        self.own_row = [node for issuer, node in self.pairs if issuer == source]
         self._numbered: dict[NodeId, list[NodeId]] = {}
 
     def __getstate__(self) -> dict[str, object]:
@@ -132,6 +144,7 @@ class _Memory:
 
     def __init__(self, plan: LinkPlan) -> None:
         self.mirror = [0] * len(plan.pairs)
+        self.beyond: dict[Pair, int] = {}  # the same for pairs that the plan does not have
         self.last: dict[Pair, int] = {}  # numbers that no dependency foretells
         self.shapes: dict[Pair, int] = {}  # (furthest issuer, issuer) -> whom it numbered, as bits
 
@@ -196,7 +209,67 @@ class HeaderWriter:
         for issuer in way:
             if issuer in header.numbers:
                 self._put_vector(into, way[0], issuer, header.numbers[issuer], needs, memory)
+        if plan.whole and header.origin == plan.source:
+            self._put_beyond(into, header, memory.beyond)
+        if header.names:
+            self._put_names(into, header.names, needs)
         memory.remember(plan, needs, header.numbers)
+
+    def _put_beyond(self, into: bytearray, header: Header, beyond: dict[Pair, int]) -> None:
+        """What a publisher's copy depends on beyond the plan, and whom else it is numbered for.
+        Pairs are named once on a link."""
+        plan = self.plan
+        vector = header.numbers[plan.source]
+        known = plan.numbered_by(plan.source)
+        further = {(plan.source, node): None for node in vector if node not in known}
+        pairs = {pair: None for pair in header.needs if pair not in plan.pair_place}
+        news = [pair for pair in [*pairs, *further] if pair not in beyond]
+        news = list(dict.fromkeys(news))
+        _put(into, len(news))
+        for pair in news:
+            beyond[pair] = 0
+            _put(into, pair[0])
+            _put(into, pair[1])
+        changed = 0
+        numbered = 0
+        differences: list[int] = []
+        for at, pair in enumerate(beyond):
+            need = header.needs.get(pair, 0)
+            if need != beyond[pair]:
+                changed |= 1 << at
+                differences.append(need - beyond[pair])
+                beyond[pair] = need
+            if pair in further:
+                numbered |= 1 << at
+        _put(into, changed)
+        for difference in differences:
+            _put_signed(into, difference)
+        _put(into, numbered)
+
+    def _put_names(
+        self, into: bytearray, names: list[tuple[Key, dict[NodeId, int]]], needs: list[int]
+    ) -> None:
+        """Messages and their numbers; those for nodes of the plan as differences from what the copy
+        depends on."""
+        plan = self.plan
+        for key, row in names:
+            _put_key(into, key)
+            mask = 0
+            differences: list[int] = []
+            for at, node in enumerate(plan.own_row):
+                if node in row:
+                    mask |= 1 << at
+                    need = needs[plan.pair_place[plan.source, node]]
+                    differences.append(need - row[node])
+            others = [node for node in row if node not in plan.own_row]
+            _put(into, mask << 1 | (len(others) > 0))
+            for difference in differences:
+                _put_signed(into, difference)
+            if others:
+                _put(into, len(others))
+                for node in others:
+                    _put(into, node)
+                    _put(into, row[node])
 
     def _put_way(self, into: bytearray, header: Header) -> list[NodeId]:
         """Name the furthest issuer, and of the nodes after it those that are issuers too."""
@@ -323,12 +396,53 @@ class HeaderReader:
         for place, issuer in enumerate(way):
             if place == 0 or packed >> (place + 1) & 1:
                 numbers[issuer] = self._take_vector(data, far, issuer, needs, memory)
-        data.finish()
+        said = {pair: need for pair, need in zip(plan.pairs, needs, strict=True) if need > 0}
+        header = Header(origin, epoch, numbers, said)
+        if plan.whole and origin == plan.source:
+            header.standby = self._take_beyond(data, header, memory.beyond)
+        while not data.is_at_end():
+            header.names.append(self._take_name(data, needs))
         if needs and min(needs) < 0:
             raise OverflowError("a dependency on less than nothing")
         memory.remember(plan, needs, numbers)
-        said = {pair: need for pair, need in zip(plan.pairs, needs, strict=True) if need > 0}
-        return Header(origin, epoch, numbers, said)
+        return header
+
+    def _take_beyond(self, data: "_Bytes", header: Header, beyond: dict[Pair, int]) -> Standby:
+        plan = self.plan
+        for _ in range(data.take()):
+            issuer = NodeId(data.take())
+            beyond.setdefault((issuer, NodeId(data.take())), 0)
+            if len(beyond) > _MOST_BEYOND:
+                raise OverflowError("too much beyond the plan")
+        changed = data.take()
+        for at, pair in enumerate(beyond):
+            if changed >> at & 1:
+                beyond[pair] += data.take_signed()
+        if beyond and min(beyond.values()) < 0:
+            raise OverflowError("a dependency on less than nothing")
+        numbered = data.take()
+        numbers = dict(header.numbers[plan.source])
+        for at, pair in enumerate(beyond):
+            if numbered >> at & 1:
+                numbers[pair[1]] = beyond[pair] + 1
+        needs = {pair: need for pair, need in beyond.items() if need > 0}
+        return Standby(numbers, {**header.needs, **needs})
+
+    def _take_name(self, data: "_Bytes", needs: list[int]) -> tuple[Key, dict[NodeId, int]]:
+        plan = self.plan
+        key = _take_key(data)
+        packed = data.take()
+        row: dict[NodeId, int] = {}
+        for at, node in enumerate(plan.own_row):
+            if packed >> (at + 1) & 1:
+                row[node] = needs[plan.pair_place[plan.source, node]] - data.take_signed()
+        if packed & 1:
+            for _ in range(data.take()):
+                node = NodeId(data.take())
+                row[node] = data.take()
+        if row and min(row.values()) < 1:
+            raise OverflowError("numbers count from 1")
+        return key, row
 
     def _take_needs(self, data: "_Bytes", mirror: list[int]) -> list[int]:
         needs = list(mirror)
@@ -404,10 +518,30 @@ class _Bytes:
         number = self.take()
         return -(number >> 1) - 1 if number & 1 else number >> 1
 
-    def finish(self) -> None:
-        """Nothing may be left."""
-        if self._at != len(self._data):
-            raise IndexError("more bytes than a header has")
+    def is_at_end(self) -> bool:
+        return self._at >= len(self._data)
+
+
+def _put_key(into: bytearray, key: Key) -> None:
+    """A publication's id as its publisher and count, or news of a member."""
+    if len(key) == 1:
+        _put(into, (key[0] >> 32) << 2)
+        _put(into, key[0] & 0xFFFFFFFF)
+        return
+    _put(into, key[1] << 2 | (len(key) - 1))
+    _put(into, key[0])
+    if len(key) == _OF_ADMISSION:
+        _put(into, key[2])
+
+
+def _take_key(data: _Bytes) -> Key:
+    first = data.take()
+    number = data.take()
+    if first & 3 == 0:
+        return (first >> 2 << 32 | number,)
+    if first & 3 == 1:
+        return (number, first >> 2)
+    return (number, first >> 2, data.take())
 
 
 def _put(into: bytearray, number: int) -> None:

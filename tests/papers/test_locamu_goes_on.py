@@ -109,6 +109,21 @@ SCHEDULES: dict[str, tuple[list[list[int]], dict[str, list[int]], list[str]]] = 
             "crash 2 0",
         ],
     ),
+    "C5, and what was told was lost once": (
+        [[3, 2], [2, 0], [0, 1]],
+        {"all": [0, 1, 2, 3]},
+        [
+            "publish 1 all",
+            "bring 1 0",
+            "bring 0 2",
+            "publish 2 all",
+            "lose 2 0",
+            "expire 2 repeat",
+            "expire 2 repeat",
+            "bring 2 0",
+            "crash 2 0",
+        ],
+    ),
     "C5, for a node two hops behind the one that fell": (
         [[4, 1], [1, 3], [3, 2], [2, 5], [5, 0]],
         {"all": [0, 1, 2, 3, 4, 5]},
@@ -242,7 +257,9 @@ def stand_in_for_nobody(*_: object) -> None:
     return
 
 
-def tell_no_names(self: OwnNames, node: NodeId, copy: Record, out: Outbox) -> list[object]:
+def tell_no_names(
+    self: OwnNames, node: NodeId, copy: Record, whole: bool, out: Outbox
+) -> list[object]:
     return []
 
 
@@ -341,6 +358,10 @@ PLANTED: dict[str, tuple[Patch, str]] = {
     "names are told to those near alone": (
         Patch(OwnNames, "_unknown_to", tell_near_names),
         "C5, for a node two hops behind the one that fell",
+    ),
+    "names are told once": (
+        Patch(OwnNames, "_start_over", stand_in_for_nobody),
+        "C5, and what was told was lost once",
     ),
     "names are not asked for": (Patch(KnownNames, "ask", stand_in_for_nobody), C2),
     "a name is dropped with its message": (Patch(KnownNames, "take_over", forget_names), C2),

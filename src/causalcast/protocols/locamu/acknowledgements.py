@@ -90,7 +90,8 @@ class Acknowledgements:
 
     def _mark_if_complete(self, record: Record, numbers: dict[NodeId, int]) -> bool:
         """Remember which numbers belong to messages whose numbers are not all known."""
-        complete = self._paths.is_complete(record)
+        complete = record.is_complete or self._paths.is_complete(record)
+        record.is_complete = complete
         for issuer, number in numbers.items():
             incomplete = self._incomplete.setdefault(issuer, {})
             if complete:

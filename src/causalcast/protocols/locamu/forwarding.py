@@ -131,7 +131,8 @@ class Forwarding:
             return
         header = Header(origin, record.epoch, numbers, record.needs)
         if self._peers.goes_on:
-            header.names = self._own_names.to_tell(node, record, out)
+            whole = self._headers.is_whole(node, again)
+            header.names = self._own_names.to_tell(node, record, whole, out)
         data = self._headers.write(node, header, again)
         if self._around.distance(self._me, node) > 1:
             out.note("locamu.jump", node)
@@ -188,7 +189,7 @@ class Forwarding:
     def is_passed_on(self, record: Record) -> bool:
         """Whether its numbers are complete here and at every target."""
         return all(node in record.complete_at for node in record.targets) and (
-            self._paths.is_complete(record)
+            record.is_complete or self._paths.is_complete(record)
         )
 
     def is_idle(self) -> bool:

@@ -177,20 +177,20 @@ class HeaderWriter:
         self.plan = plan
         self._memory = _Memory(plan)
         self._count = 0  # goes on when the writer starts over: a reader tells old from new by it
-        self._starts_over = True
+        self.starts_over = True
 
     def start_over(self) -> None:
         """Let the next header be whole."""
-        self._starts_over = True
+        self.starts_over = True
 
     def write(self, header: Header) -> bytes:
         """The next header of this link, as bytes."""
         self._count += 1
         into = bytearray()
-        _put(into, self._count << 1 | self._starts_over)
-        if self._starts_over:
+        _put(into, self._count << 1 | self.starts_over)
+        if self.starts_over:
             self._memory = _Memory(self.plan)
-            self._starts_over = False
+            self.starts_over = False
         self._put_all(into, header, self._memory)
         return bytes(into)
 

@@ -18,6 +18,9 @@ class Standby:
     def __init__(self, numbers: dict[NodeId, int], needs: dict[Pair, int]) -> None:
         self.numbers = numbers
         self.needs = needs
+        self.sent_at: dict[NodeId, int] = {}  # when it was sent in the publisher's place
+        self.answered: dict[NodeId, None] = {}  # who has it, as they said when it was sent so
+        self.tries = 0  # how often that was in vain
 
 
 class Record(Stamped):
@@ -47,9 +50,7 @@ class Record(Stamped):
         self.apart: dict[NodeId, int] = {}  # numbers for me without the vector they are of
         self.heard_from: dict[NodeId, None] = {}  # who sent it here, and so told its numbers
         self.standby: Standby | None = None  # to stand in for its publisher
-        self.replayed_at: dict[NodeId, int] = {}  # when it was sent in the publisher's place
-        self.replayed_to: dict[NodeId, None] = {}  # who has what was sent in the publisher's place
-        self.replays = 0  # how often that was in vain
+        self.is_complete = False  # all its numbers were seen to be known here; they never get lost
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had

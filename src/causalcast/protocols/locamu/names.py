@@ -116,10 +116,11 @@ class KnownNames:
     def forget_gone(self, gone: NodeId) -> None:
         """A node never comes back: nobody waits for its numbers, nor for those given for it."""
         self._keys = {pair: keys for pair, keys in self._keys.items() if gone not in pair}
-        self.mine = {
+        rows = {
             key: {issuer: number for issuer, number in row.items() if issuer != gone}
             for key, row in self.mine.items()
         }
+        self.mine = {key: row for key, row in rows.items() if row}
 
     def issuers(self) -> dict[NodeId, None]:
         """Whose numbers names are kept of, until they say that these are settled."""

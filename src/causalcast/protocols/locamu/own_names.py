@@ -39,6 +39,7 @@ class OwnNames:
         self._told_near: dict[NodeId, int] = {}  # how many of them, on this link
         self._told_all: dict[NodeId, int] = {}
         self._before_link: dict[NodeId, int] = {}  # how many of them there were when it came up
+        self._unsure: dict[NodeId, int] = {}  # how many when a header may have been lost
         self._to_settle: dict[NodeId, dict[NodeId, int]] = {}  # who was told -> the last word to it
 
     def add(self, record: Record) -> None:
@@ -55,26 +56,31 @@ class OwnNames:
         self._told_near = {node: before[count] for node, count in self._told_near.items()}
         self._told_all = {node: before[count] for node, count in self._told_all.items()}
         self._before_link = {node: before[count] for node, count in self._before_link.items()}
+        self._unsure = {node: before[count] for node, count in self._unsure.items()}
         self._numbered = [r for r, is_kept in zip(self._numbered, kept, strict=True) if is_kept]
 
     def to_tell(
-        self, node: NodeId, copy: Record, out: Outbox
+        self, node: NodeId, copy: Record, whole: bool, out: Outbox
     ) -> list[tuple[Key, dict[NodeId, int]]]:
-        """What to tell a node with a copy: messages, and their numbers for others."""
+        """What to tell a node with a copy: messages, and their numbers for others. `whole`: its
+        header can be read without those before it, so these may be lost."""
         self._to_settle.setdefault(node, {})
         tells_all = copy.origin == self._me
         lossless = out.world.links_lose_nothing
+        if whole and not lossless:
+            self._start_over(node)
         told = self._told_all if tells_all else self._told_near
-        at = told.get(node, 0) if lossless else 0
+        at = told.get(node, 0)
         found: list[tuple[Key, dict[NodeId, int]]] = []
         while at < len(self._numbered) and not (lossless and len(found) >= MOST_NAMES.value):
             record = self._numbered[at]
             was_before = at < self._before_link.get(node, 0)
+            may_be_lost = at < self._unsure.get(node, 0)
             at += 1
             if record is not copy and record in self._log.records:
                 # What it has of an earlier link it may have from others, without numbers of mine.
                 was_sent = node in record.sent and not (was_before and node in record.complete_at)
-                row = self._unknown_to(node, record, tells_all, lossless and was_sent)
+                row = self._unknown_to(node, record, tells_all, was_sent and not may_be_lost)
                 if row:
                     found.append((key_of(record.message), row))
         told[node] = at
@@ -98,10 +104,17 @@ class OwnNames:
                     row[other] = number
         return row
 
+    def _start_over(self, node: NodeId) -> None:
+        """Headers to a node may have been lost, and copies with them."""
+        self._told_near.pop(node, None)
+        self._told_all.pop(node, None)
+        self._unsure[node] = len(self._numbered)
+
     def forget_link(self, peer: NodeId) -> None:
         """There is another link to a node: what it was told may be lost."""
         self._told_near.pop(peer, None)
         self._told_all.pop(peer, None)
+        self._unsure.pop(peer, None)
         self._before_link[peer] = len(self._numbered)
 
     # What need not be known any more

@@ -38,7 +38,10 @@ REPEAT: Final = "repeat"
 
 
 class Processing:
-    """Takes copies in, and lets messages begin, wait, go on and be forgotten."""
+    """Takes copies in, and lets messages begin, wait, go on and be forgotten.
+
+    Large because the steps of the algorithm stand together, in its order.
+    """
 
     def __init__(
         self,

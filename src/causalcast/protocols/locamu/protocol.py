@@ -109,7 +109,10 @@ PATIENCE: Final = Limit(
 
 
 class Locamu(Multicast):
-    """What happens when something happens; how a copy is processed is in `processing`."""
+    """What happens when something happens; how a copy is processed is in `processing`.
+
+    Large because it has all handlers, and the parts that they call; each is a few lines.
+    """
 
     def __init__(self, setup: Setup, around: Neighbourhood, paths: SafePath) -> None:
         state = NodeState(setup, around, paths)
@@ -149,6 +152,7 @@ class Locamu(Multicast):
         self.giving_up = GivingUp(state, self.processing)
 
     def on_start(self, out: Outbox) -> None:
+        # Not in the paper: there a detector knows of everybody.
         self._look_out(out)
 
     def _look_out(self, out: Outbox) -> None:

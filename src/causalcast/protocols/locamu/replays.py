@@ -12,7 +12,7 @@ from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.protocols.locamu.forwarding import MOST_DOUBLINGS
 from causalcast.protocols.locamu.local_past import nested
-from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.message_log import Record, Standby
 from causalcast.protocols.locamu.messages import Replay, Replayed, with_header
 from causalcast.protocols.locamu.node_state import NodeState
 
@@ -30,15 +30,17 @@ class Replays:
     def replay_all(self, publisher: NodeId, out: Outbox) -> None:
         """A publisher seems to be down."""
         for record in self._log.standbys.get(publisher, {}):
-            record.replays = 0
+            assert record.standby is not None
+            record.standby.tries = 0
             self.replay(record, out)
 
     def replay_to(self, node: NodeId, out: Outbox) -> None:
         """There is a new link to a node: what was sent to it may be lost."""
         for publisher in self._peers.suspected:
             for record in self._log.standbys.get(publisher, {}):
-                record.replays = 0
-                record.replayed_at.pop(node, None)
+                assert record.standby is not None
+                record.standby.tries = 0
+                record.standby.sent_at.pop(node, None)
                 self.replay(record, out)
 
     def replay(self, record: Record, out: Outbox) -> None:
@@ -49,8 +51,8 @@ class Replays:
         if publisher in self._departures.gone:
             return
         for node in standby.numbers:
-            if node not in record.replayed_at and self._may_lack(record, node):
-                record.replayed_at[node] = out.now
+            if node not in standby.sent_at and self._may_lack(record, standby, node):
+                standby.sent_at[node] = out.now
                 out.note("locamu.replayed", node)
                 replay = Replay(
                     with_header(record.message, b""),
@@ -61,13 +63,13 @@ class Replays:
                 )
                 self._peers.tell(node, replay, out)
 
-    def _may_lack(self, record: Record, node: NodeId) -> bool:
+    def _may_lack(self, record: Record, standby: Standby, node: NodeId) -> bool:
         """Whether a node is to be sent a message from here; those further from its publisher than
         this one get it along its way."""
         return (
             node in self._peers.links
             and node not in self._peers.suspected
-            and node not in record.replayed_to
+            and node not in standby.answered
             and self._around.hop(self._me, node) == record.back
         )
 
@@ -75,18 +77,20 @@ class Replays:
         """Send again, ever less often, what was not answered."""
         for publisher in self._peers.suspected:
             for record in self._log.standbys.get(publisher, {}):
-                wait = after << min(record.replays, MOST_DOUBLINGS.value)
-                late = [n for n, at in record.replayed_at.items() if out.now - at >= wait]
-                late = [node for node in late if self._may_lack(record, node)]
+                standby = record.standby
+                assert standby is not None
+                wait = after << min(standby.tries, MOST_DOUBLINGS.value)
+                late = [n for n, at in standby.sent_at.items() if out.now - at >= wait]
+                late = [node for node in late if self._may_lack(record, standby, node)]
                 if late:
-                    record.replays += 1
+                    standby.tries += 1
                     for node in late:
-                        del record.replayed_at[node]
+                        del standby.sent_at[node]
                 self.replay(record, out)
 
     def on_replayed(self, sender: NodeId, replayed: Replayed) -> None:
         """A node has what was sent to it."""
         # Not in the paper: nobody stands in for a publisher there.
         record = self._log.at((replayed.origin, sender, replayed.number))
-        if record is not None:
-            record.replayed_to[sender] = None
+        if record is not None and record.standby is not None:
+            record.standby.answered[sender] = None

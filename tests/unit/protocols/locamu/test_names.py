@@ -89,4 +89,4 @@ def test_a_snapshot_has_all_of_it() -> None:
         again.restore(named)
     assert again.size() == 1 and again.own_number(FIRST, N1) == 1
     again.forget_gone(N1)
-    assert again.is_empty()
+    assert again.is_empty() and again.mine == {}

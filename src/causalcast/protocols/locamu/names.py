@@ -163,8 +163,8 @@ class KnownNames:
 
     def _ask_on(self, ask: AskNames, but: list[NodeId], out: Outbox) -> None:
         for node in self._peers.reachable:
-            near = self._around.distance(node, ask.issuer) <= self._peers.reach
-            if near and node not in (ask.issuer, *but) and node not in self._peers.suspected:
+            near = 0 < self._around.distance(node, ask.issuer) <= self._peers.reach
+            if near and node not in but and node not in self._peers.suspected:
                 self._peers.tell(node, ask, out)
 
     def _key(self, issuer: NodeId, node: NodeId, number: int) -> Key | None:

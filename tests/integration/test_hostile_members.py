@@ -183,7 +183,7 @@ def test_what_waits_for_a_cause_that_never_comes_is_bounded(
             await until(lambda: one.status()["trouble"].get("rejected_too_much_waits", 0) == 1)
             await until(lambda: links(one) == [2])
             for node in (one, two):
-                held = node._running().parts.effects._waiting.by_message
+                held = node._running().parts.effects.waiting.by_message
                 assert 50 <= len(held) < 120, "as much as one read brings may be beyond the limit"
             await one.group("ours").publish(b"the rest goes on")
             assert await take(two.group("ours"), 1) == [b"the rest goes on"]
@@ -197,7 +197,7 @@ def test_what_is_released_waits_no_longer(tmp_path: Path) -> None:
     async def story() -> None:
         async with one_and_two(town) as (one, two), Liar(town, one) as liar:
             await until(lambda: 3 in links(one))
-            waiting = one._running().parts.effects._waiting
+            waiting = one._running().parts.effects.waiting
             for number in (1, 2, 3):
                 liar.say(Stamped(publication(3, number), {NodeId(2): 1}))
             await until(lambda: len(waiting.by_message) == 3)

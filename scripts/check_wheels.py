@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -29,6 +30,7 @@ OLDEST_GLIBC, NEWEST_GLIBC = 5, 28  # glibc 2.28 is on every Linux since 2019
 # No wheel is published of these, and none is needed: the sdist is pure Python.
 PURE_SDISTS = ("pyspark",)
 ANYWHERE = ("any", "3.11")  # for wheels of pure Python
+NOTHING = "No matching distribution found"
 
 
 def main() -> int:
@@ -104,12 +106,14 @@ def has_wheel(name: str, pin: str, machine: str, python: str) -> bool:
         target += ["--implementation", "cp"]
     command = [sys.executable, "-m", "pip", "index", "versions", name, "--json", *target]
     command += ["--python-version", python, "--only-binary", ":all:", "--disable-pip-version-check"]
-    for _ in range(3):  # a registry may be out of reach for a moment
+    for attempt in range(3):  # a registry may be out of reach for a moment
+        time.sleep(5 * attempt)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             versions = json.loads(done.stdout)["versions"]
             return pin in versions if pin else bool(versions)
-        if "No matching distribution found" in done.stderr:
+        # pip says so, too, if nobody answered it; most packages have no wheel for any machine.
+        if NOTHING in done.stderr and (machine == "any" or attempt == 2):
             return False
     raise SystemExit(f"pip index versions {name}: {done.stderr.strip()}")
 

@@ -13,6 +13,7 @@ from causalcast import Node, SyncNode
 from causalcast.core import number_of
 from causalcast.errors import NodeError
 from causalcast.runtime.node import ReceivedMessage
+from causalcast.runtime.sync_node import _Taking
 
 STORAGE = pytest.mark.parametrize("storage", ["", "durable = false"], ids=["disk", "memory"])
 
@@ -469,5 +470,32 @@ def test_a_reader_that_publishes_goes_on_when_its_inbox_has_become_full(
         monkeypatch.undo()
         host.parts.pressure.end_turn()
         await asyncio.wait_for(other, PATIENCE)
+
+    tell(lonely(tmp_path), story)
+
+
+def test_it_is_said_which_of_many_could_not_be_published_however_late(tmp_path: Path) -> None:
+    """Far more than fit into a turn of the loop: those behind wait for their turn."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        with pytest.raises(NodeError, match="body 500 of 501: "):
+            await group.publish_many([b"."] * 500 + [b"." * (1 << 30)])
+        await until(lambda: node.status()["published"].get("all", 0) == 500)
+
+    tell(lonely(tmp_path, "durable = false"), story)
+
+
+def test_what_nobody_waits_for_any_more_comes_again_in_its_order(tmp_path: Path) -> None:
+    """A thread was interrupted when its messages had been taken already."""
+
+    async def story(node: Node) -> None:
+        group = node.group("all")
+        await group.publish_many([b"a", b"b", b"c"])
+        await until(lambda: node.status()["waiting"] == 3)
+        taking = _Taking()
+        taking.give_up()
+        await taking.take(group, 10, PATIENCE)
+        assert [message.payload for message in await group.receive_many()] == [b"a", b"b", b"c"]
 
     tell(lonely(tmp_path), story)

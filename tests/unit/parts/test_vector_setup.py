@@ -21,6 +21,7 @@ from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.safe_links.vector_setup import (
     ALONE,
+    GIVE_UP,
     LEFT_BEHIND,
     CatchUp,
     Counts,
@@ -212,3 +213,13 @@ def test_a_peer_is_told_how_many_others_are_heard() -> None:
     protocol.on_message(PEER, Counts({}), out)
     told = [e.message for e in out.effects if isinstance(e, Send)]
     assert [m.hears for m in told if isinstance(m, TooFarBehind)] == [1]
+
+
+def test_a_link_that_the_log_does_not_reach_is_told_of_once() -> None:
+    protocol, out = node(2, 1000), Outbox()
+    publish(protocol, 0, 0, 0)
+    protocol.on_neighbour_up(PEER, LINK, False, out)
+    protocol.on_message(PEER, Counts({}), out)
+    for _ in range(3):
+        protocol.on_timer(GIVE_UP, LINK, out)
+    assert notes_of(out).count("vector_setup.unserved") == 1

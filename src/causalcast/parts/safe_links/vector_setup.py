@@ -169,7 +169,7 @@ class VectorSetup(LinkSetup):
         self._most = most
         self._most_bytes = most_bytes
         self._give_up_after = give_up_after
-        self._unserved: dict[LinkId, None] = {}  # links that our log does not reach
+        self._unserved: dict[LinkId, bool] = {}  # links that our log does not reach; told?
         self._behind: dict[LinkId, Gap] = {}  # what we need before a peer's log reaches us
         # Those who have forgotten what we lack and go on without us, while we hear nobody.
         self._left_by: dict[NodeId, None] = {}
@@ -312,7 +312,7 @@ class VectorSetup(LinkSetup):
         hears = sum(other.safe_in and other is not link for other in self.owner.links.values())
         self._send(link, TooFarBehind(dict(self.forgotten), hears), out)
         if link.name not in self._unserved:
-            self._unserved[link.name] = None
+            self._unserved[link.name] = False
             out.start_timer(GIVE_UP, self._give_up_after, link.name)
 
     def _note_served(self, link: Link, out: Outbox) -> None:
@@ -382,7 +382,9 @@ class VectorSetup(LinkSetup):
             return
         assert name == GIVE_UP
         link = self.owner.named[LinkId(subject)]
-        out.note("vector_setup.unserved", link.peer)
+        if not self._unserved[link.name]:
+            self._unserved[link.name] = True
+            out.note("vector_setup.unserved", link.peer)
         out.switch(link.name)
         out.start_timer(GIVE_UP, self._give_up_after, link.name)  # if there is no other now
 

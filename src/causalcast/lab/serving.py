@@ -5,7 +5,6 @@ can ask, and only on this machine: no other page in the browser has it.
 """
 
 import contextlib
-import hmac
 import json
 import secrets
 import select
@@ -13,22 +12,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from http.server import BaseHTTPRequestHandler
+from typing import Final
 
 from causalcast.errors import ConfigError
+from causalcast.lab.page_server import PageHandler, PageServer
 
 LONGEST_QUESTION: Final = 4 << 20
 SECONDS: Final = 60.0  # for one answer
-TYPES: Final = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "mjs": "text/javascript; charset=utf-8",
-    "json": "application/json",
-    "wasm": "application/wasm",
-    "zip": "application/zip",
-}
 POLICY: Final = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; frame-ancestors 'none'"
@@ -86,29 +77,17 @@ class EngineProcess:
         return self._process
 
 
-class _Http(ThreadingHTTPServer):
-    """Threads end with the program; a browser that hangs up is no event."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell what went wrong here, and nothing of connections that were closed."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class LabServer:
+class LabServer(PageServer):
     """Serves files; questions go to an engine where there is one."""
 
     def __init__(self, files: dict[str, bytes], engine: EngineProcess | None, port: int) -> None:
         self.files = files
         self.engine = engine
-        self.token = secrets.token_urlsafe(18) if engine is not None else ""
+        token = secrets.token_urlsafe(18) if engine is not None else ""
         try:
-            self._http = _Http(("127.0.0.1", port), _handler_of(self))
+            super().__init__("127.0.0.1", port, token, _handler_of(self))
         except OSError as error:
             raise ConfigError(f"port {port}: {error.strerror}; choose another --port") from None
-        self.port: int = self._http.server_address[1]
 
     @property
     def address(self) -> str:
@@ -116,84 +95,53 @@ class LabServer:
         asks = f"?token={self.token}" if self.token else ""
         return f"http://127.0.0.1:{self.port}/{asks}"
 
-    def serve(self) -> None:
-        """Until `close` is called in another thread, or Ctrl-C."""
-        try:
-            self._http.serve_forever(poll_interval=0.2)
-        finally:
-            self._http.server_close()
-            if self.engine is not None:
-                self.engine.stop()
-
-    def close(self) -> None:
-        """Let `serve` return."""
-        self._http.shutdown()
-
-    def is_token(self, given: str) -> bool:
-        """Compared in constant time; headers may hold any character."""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+    def let_go(self) -> None:
+        if self.engine is not None:
+            self.engine.stop()
 
 
 def _handler_of(server: LabServer) -> Callable[..., BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(PageHandler):
         """One request."""
 
-        protocol_version = "HTTP/1.1"
+        policy = POLICY
+        caching = "no-cache"
 
-        def do_GET(self) -> None:
-            name = self.path.partition("?")[0].lstrip("/") or "index.html"
-            data = server.files.get(name)
-            if not self._is_meant_for_us():
-                self._answer(421, b"not the name of this server", "txt")
-            elif data is None:
-                self._answer(404, b"no such file", "txt")
+        def do_GET(self) -> None:  # noqa: N802 - Python's name
+            if self._is_meant_for_us():
+                self.answer_with_file(server.files, self.path.partition("?")[0])
             else:
-                self._answer(200, data, name.rpartition(".")[2])
+                self.answer(421, b"not the name of this server", "txt")
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802 - Python's name
             length = int(self.headers.get("Content-Length") or 0)
             if length > LONGEST_QUESTION:
                 self.close_connection = True
-                self._answer(413, b"too long a question", "txt")
+                self.answer(413, b"too long a question", "txt")
                 return
             text = self.rfile.read(length).decode(errors="replace")
             if not self._is_meant_for_us():
-                self._answer(421, b"not the name of this server", "txt")
+                self.answer(421, b"not the name of this server", "txt")
                 return
             given = self.headers.get("X-Lab-Token", "")
             if server.engine is None or not server.is_token(given):
-                self._answer(403, b"open the whole address that `causalcast lab` printed", "txt")
+                self.answer(403, b"open the whole address that `causalcast lab` printed", "txt")
             elif self.path == "/stop":
                 server.engine.stop()
-                self._answer(200, b"{}", "json")
+                self.answer(200, b"{}", "json")
             elif self.path == "/ask":
                 try:
                     answer = server.engine.ask(text)
                 except json.JSONDecodeError:
-                    self._answer(400, b"not JSON", "txt")
+                    self.answer(400, b"not JSON", "txt")
                 else:
-                    self._answer(200, answer.encode(), "json")
+                    self.answer(200, answer.encode(), "json")
             else:
-                self._answer(404, b"no such file", "txt")
+                self.answer(404, b"no such file", "txt")
 
         def _is_meant_for_us(self) -> bool:
             """By its name: a foreign name that leads here is an attack of another page."""
             names = (f"127.0.0.1:{server.port}", f"localhost:{server.port}")
             return self.headers.get("Host", "") in names
-
-        def _answer(self, code: int, data: bytes, ending: str) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", TYPES.get(ending, "text/plain; charset=utf-8"))
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("Content-Security-Policy", POLICY)
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Referrer-Policy", "no-referrer")
-            self.send_header("Cache-Control", "no-cache")
-            with contextlib.suppress(ConnectionError):  # the page was closed meanwhile
-                self.end_headers()
-                self.wfile.write(data)
-
-        def log_message(self, *words: Any) -> None:
-            """Nothing: the terminal is for people."""
 
     return Handler

@@ -2,13 +2,12 @@
 
 import argparse
 import dataclasses
-import os
 import threading
-import webbrowser
 from pathlib import Path
 from typing import Any
 
 from causalcast.cli.shared.node_client import DEFAULT_DIR
+from causalcast.cli.shared.open_page import serve_page
 from causalcast.dashboard.cluster_view import ClusterView
 from causalcast.dashboard.serving import DashboardServer
 from causalcast.errors import ConfigError
@@ -50,13 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     place = options.dir or (DEFAULT_DIR if DEFAULT_DIR.is_dir() else Path())
     server = dashboard_of(place, options.listen, "--listen")
-    print(f"the dashboard is at {server.address} (Ctrl-C ends it)", flush=True)
-    if not options.no_browser and os.isatty(1):
-        webbrowser.open(server.address)
-    try:
-        server.serve()
-    except KeyboardInterrupt:
-        print()
+    serve_page(server, server.address, "the dashboard", not options.no_browser)
     return 0
 
 

@@ -2,10 +2,10 @@
 
 import argparse
 import os
-import webbrowser
 from pathlib import Path
 from typing import Any
 
+from causalcast.cli.shared.open_page import serve_page
 from causalcast.errors import ConfigError
 from causalcast.lab.engine import Lab
 from causalcast.lab.serving import EngineProcess, LabServer
@@ -67,13 +67,7 @@ def run(options: argparse.Namespace) -> int:
         lab.close()
         files = {**page_files(), "config.json": config("process"), "first.json": first}
         server = LabServer(files, EngineProcess(), options.port)
-    print(f"the lab is at {server.address} (Ctrl-C ends it)", flush=True)
-    if not options.no_browser and os.isatty(1):
-        webbrowser.open(server.address)
-    try:
-        server.serve()
-    except KeyboardInterrupt:
-        print()
+    serve_page(server, server.address, "the lab", not options.no_browser)
     return 0
 
 

@@ -179,7 +179,7 @@ def test_a_changed_protocol_breaks_and_the_counter_example_is_shown(lab: LabPage
     page.fill("#source", source.replace("causes.pop(self.me, None)", "causes.clear()"))
     page.click("#run-source")
     lab.wait_for_run()
-    assert lab.verdicts() == ["vector_clock_broadcast: violated"]
+    assert lab.verdicts() == ["vector_clock_broadcast (changed): violated"]
     example = page.locator("button.example").first
     assert "n2 delivered 1.1 before its cause 0.1" in example.inner_text()
     assert example.get_attribute("aria-pressed") == "true"

@@ -17,11 +17,11 @@ from typing import Final
 from causalcast.dashboard.cluster_view import ClusterView
 from causalcast.errors import CausalcastError, ConfigError
 from causalcast.lab.page_server import PageHandler, PageServer
-from causalcast.lab.site import PAGE as LAB_PAGE
 from causalcast.runtime.links.address_book import Address
+from causalcast.runview.page_files import view_files
 
 PAGE: Final = Path(__file__).parent / "page"
-SHARED: Final = ("layout.js",)  # with the page of the lab
+SHARED: Final = ("layout.js",)  # with pages that show runs
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -32,7 +32,8 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 def page_files() -> dict[str, bytes]:
     """What the page is made of."""
     files = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir()) if path.is_file()}
-    return files | {name: (LAB_PAGE / name).read_bytes() for name in SHARED}
+    shared = view_files()
+    return files | {name: shared[name] for name in SHARED}
 
 
 class DashboardServer(PageServer):

@@ -1,20 +1,19 @@
 """A finished run as plain data, ready to be drawn: everything the page knows of it."""
 
-from typing import Any, Final
+from typing import Any
 
-from causalcast.lab.frames import frames_of
-from causalcast.lab.verdict import name_of, told_verdict
+from causalcast.lab.verdict import told_verdict
 from causalcast.lab.watching import Watch
+from causalcast.runview.drawing import (
+    MARGIN_US,
+    MOST_EVENTS,
+    MOST_FRAMES,
+    drawn_events,
+    drawn_frames,
+    name_of,
+)
+from causalcast.runview.frames import frames_of
 from causalcast.simulator.plain_result import plain_result
-from causalcast.trace.kinds import KINDS, NONE
-
-MOST_FRAMES: Final = 20_000
-MOST_EVENTS: Final = 20_000
-SHOWN: Final = (
-    "publish", "deliver", "hold", "release", "crash", "recover", "join", "leave", "suspect",
-    "trust", "duplicate",
-)  # fmt: skip
-MARGIN_US: Final = 5_000  # of the picture, after the last thing in it
 
 
 def picture_of(watch: Watch) -> dict[str, Any]:
@@ -25,12 +24,7 @@ def picture_of(watch: Watch) -> dict[str, Any]:
     begin = getattr(world, "started_us", 0)
     rows = [row for row in running.recorder.rows() if row[1] >= begin]
     frames, refused = frames_of(rows)
-    events: list[list[Any]] = [
-        [at, node, KINDS[kind], _name(message), None if peer == NONE else peer, note or ""]
-        for node, at, kind, message, _, peer, _, _, _, note in rows
-        if KINDS[kind] in SHOWN
-    ]
-    events = events[:MOST_EVENTS]
+    events = drawn_events(rows)[:MOST_EVENTS]
     end = _end(events, watch, begin)
     shown = [frame for frame in frames if frame.sent <= end]
     groups = blueprint.groups
@@ -47,20 +41,7 @@ def picture_of(watch: Watch) -> dict[str, Any]:
         "groups": dict(zip(groups.names, members, strict=True)),
         "edges": _edges(blueprint.topology.neighbours),
         "links": [[at, a, b, state] for at, a, b, state in watch.links],
-        "frames": [
-            [
-                f.sender,
-                f.receiver,
-                f.sent,
-                f.end,
-                f.lost,
-                _name(f.looks[0]),
-                f.looks[1] or "",
-                max(f.looks[2], 0),
-                max(f.looks[3], 0),
-            ]
-            for f in shown[:MOST_FRAMES]
-        ],
+        "frames": drawn_frames(shown[:MOST_FRAMES]),
         "frames_left_out": max(0, len(shown) - MOST_FRAMES),
         "refused": [list(one) for one in refused if one[0] <= end],
         "events": [event for event in events if event[0] <= end],
@@ -78,10 +59,6 @@ def picture_of(watch: Watch) -> dict[str, Any]:
             [node.me for node in world.nodes if node.gone],
         ),
     }
-
-
-def _name(message: int) -> str:
-    return "" if message == NONE else name_of(message)
 
 
 def _edges(neighbours: dict[Any, Any]) -> list[list[int]]:

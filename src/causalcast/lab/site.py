@@ -14,6 +14,7 @@ from causalcast.errors import ConfigError
 from causalcast.lab.engine import Lab
 from causalcast.lab.gallery import gallery
 from causalcast.registry import find_protocol
+from causalcast.runview.page_files import view_files
 from causalcast.shipped import KINDS, PACKAGE, samples
 from causalcast.trace.run_header import RunHeader
 
@@ -28,15 +29,16 @@ PYODIDE: Final = (
 HOW_TO_GET_IT: Final = "`npm pack pyodide` writes such a file"
 # What runs in the page: protocols, the simulator, the judge, the engine of the lab.
 ROOMS: Final = (
-    "core", "datagrams", "detectors", "judge", "lab", "overlays", "parts", "protocols", "simulator",
-    "trace", "wire",
+    "core", "datagrams", "detectors", "judge", "lab", "overlays", "parts", "protocols", "runview",
+    "simulator", "trace", "wire",
 )  # fmt: skip
 _YEAR: Final = (1980, 1, 1, 0, 0, 0)  # the same files make the same archive
 
 
 def page_files() -> dict[str, bytes]:
     """What is served in any case."""
-    return {path.name: path.read_bytes() for path in sorted(PAGE.iterdir()) if path.is_file()}
+    own = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir()) if path.is_file()}
+    return {**view_files(), **own}
 
 
 def config(engine: str) -> bytes:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from causalcast.core.spec import ProtocolSpec
 from causalcast.judge import Judgement, Violation, judge, without_losses
+from causalcast.runview.drawing import name_of
 from causalcast.trace.kinds import GUARANTEES, WEAKER_FORMS
 from causalcast.trace.plain_run import PlainEvent, PlainRun
 
@@ -15,11 +16,6 @@ _CREATED: Final = {
     "before_publish": "before it was published",
     "cycle": "which precedes itself",
 }
-
-
-def name_of(message: int) -> str:
-    """A message as people call it."""
-    return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
 def told_verdict(run: PlainRun, spec: ProtocolSpec, gone: list[int]) -> dict[str, Any]:

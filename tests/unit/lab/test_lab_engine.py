@@ -8,9 +8,9 @@ import pytest
 
 from causalcast.lab.edits import Edit, with_edits
 from causalcast.lab.engine import Lab
-from causalcast.lab.frames import frames_of
 from causalcast.lab.gallery import gallery
 from causalcast.lab.sources import patched, sources_of
+from causalcast.runview.frames import frames_of
 from causalcast.simulator.scenario_run import prepare
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.trace.kinds import KIND_CODE

@@ -7,6 +7,7 @@ import pytest
 import causalcast
 from causalcast.cli.main import main
 from causalcast.pipeline.report import report, space_time
+from causalcast.pipeline.report.moving import MovingRun
 from causalcast.pipeline.verdicts.counter_example import Step
 from causalcast.pipeline.verdicts.names import Names
 from causalcast.pipeline.verdicts.verdict import Verdict
@@ -49,7 +50,7 @@ def test_the_verdict_names_what_is_violated(unordered: Verdict) -> None:
 
 def test_many_violations_are_told_and_some_drawn(unordered: Verdict) -> None:
     (causal,) = [result for result in unordered.results if result.name == "causal_order"]
-    page = report._examples(unordered, causal)
+    page = report._examples(MovingRun(0, unordered), causal)
     told = page.count("<p>")
     assert told == len(causal.examples) > 20
     assert page.count('<svg class="space-time"') == report.DRAWN

@@ -1,36 +1,25 @@
-// The page of the lab: what is chosen, what time it is, and what people do to a run.
+// The page of the lab: what is chosen, and what people do to a run. How a run is shown stands in
+// view.js.
 import { startEngine } from "./engine.js";
-import { Diagram } from "./diagram.js";
-import { Graph } from "./graph.js";
-import { Run, milliseconds, words } from "./moment.js";
+import { milliseconds } from "./moment.js";
 import { packed, unpacked } from "./share.js";
-import { TimeScale } from "./timescale.js";
+import { RunView, element } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
-const LOG_LINES = 40;
-const PLAY_SECONDS = 14; // for a short run; longer ones take longer
-const MOST_PER_SECOND = 14; // steps of the time scale, at speed 1,
-const LONGEST_PLAY = 60; // unless that takes more than so many seconds
 
 let engine, catalogue;
 // What is run: everything that a link carries.
 let choice = { scenario: "revoke_then_post", text: null, protocol: "naive_flood",
   other: "vector_clock_broadcast", seed: null, options: {}, edits: [], sources: {}, about: "" };
-let panes = []; // [{run, graph, diagram}]
-let scale = null, place = 0, playing = false, selected = null, example = null, started = 0;
+let fromStart = true; // whether the next picture begins at its beginning
+const view = new RunView($("stage"), document.querySelector("aside"), {
+  hint: () => [element("h2", {}, "Interfere"), element("p", { class: "hint" },
+    "Choose a node or a link in the graph: crash it, cut it, let it publish. "
+    + "The run begins anew with your change at this moment.")],
+  actions,
+});
 
 // ---- small helpers
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "class") made.className = value;
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 function tell(text, bad = false) {
   $("message").textContent = text;
@@ -40,7 +29,7 @@ function tell(text, bad = false) {
 function theme(name) {
   document.documentElement.dataset.theme = name;
   try { localStorage.setItem("lab-theme", name); } catch { /* private mode */ }
-  refresh();
+  view.refresh();
 }
 
 // ---- choosing and running
@@ -69,8 +58,8 @@ async function question(protocol, own) {
 }
 
 async function runChoice(keepTime = false) {
-  const before = scale && keepTime ? scale.time(place) : null;
-  playing = false;
+  const before = view.scale && keepTime ? view.now : null;
+  view.pause();
   tell(engine.slowStart ? "Running, as soon as Python has started …" : "Running …");
   $("run").textContent = "Stop";
   $("run").dataset.running = "yes";
@@ -88,7 +77,7 @@ async function runChoice(keepTime = false) {
   }
   tell(told(answers));
   show(answers);
-  if (before !== null) moveTo(scale.place(before));
+  if (before !== null) view.moveTo(view.scale.place(before));
   history.replaceState(null, "", `${location.pathname}${location.search}#${await packed(choice)}`);
   return null;
 }
@@ -103,239 +92,42 @@ function told(answers) {
 }
 
 function show(pictures) {
-  scale = new TimeScale(pictures);
-  $("panes").replaceChildren();
-  $("diagrams").replaceChildren();
-  $("panes").className = pictures.length > 1 ? "two" : "";
-  $("about").textContent = choice.about;
-  example = null;
-  panes = pictures.map((picture, number) => {
-    const run = new Run(picture, scale);
-    const changed = number === 0 && Object.keys(choice.sources).length > 0;
-    const title = element("h3", {}, picture.protocol + (changed ? " (changed)" : ""));
-    title.append(chip(picture), element("span", { class: "cost" }, cost(picture)));
-    const pane = element("div", { class: "pane" }, title);
-    $("panes").append(pane);
-    const graph = new Graph(pane, run, (what) => select(what));
-    const lower = element("div", { class: "pane diagram" });
-    if (pictures.length > 1) lower.append(element("h3", {}, picture.protocol));
-    $("diagrams").append(lower);
-    return { run, graph, diagram: new Diagram(lower, run, moveTo) };
-  });
-  if (selected?.node !== undefined && !pictures[0].nodes.includes(selected.node)) selected = null;
-  showVerdicts();
+  const changed = Object.keys(choice.sources).length > 0;
+  const titles = pictures.map((picture, number) =>
+    picture.protocol + (number === 0 && changed ? " (changed)" : ""));
+  view.show(pictures, { about: choice.about, titles, fromStart });
+  fromStart = false;
   showEdits();
-  place = Math.min(place, scale.length);
-  if (started === 0) { place = 0; started = performance.now(); }
-  const wrong = pictures[0].verdict.guarantees.flatMap((g) => g.state === "violated" ? g.examples : []);
-  if (wrong.length) example = { pane: 0, ...wrong[0] };
-  showVerdicts();
-  refresh();
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
-}
-
-function chip(picture) {
-  const { word, promises_broken: promises } = picture.verdict;
-  const text = word === "violated" && !promises.length ? "violated, not promised" : word;
-  return element("span", { class: `chip ${word}` }, text);
-}
-
-function cost(picture) {
-  const carrying = picture.frames.filter((f) => f[5]);
-  if (!carrying.length) return "";
-  const mean = carrying.reduce((sum, f) => sum + f[8], 0) / carrying.length;
-  return `${picture.frames.length} messages, ${mean.toFixed(0)} bytes of metadata each`;
-}
-
-// ---- time
-
-function moveTo(where) {
-  place = Math.max(0, Math.min(scale?.length ?? 0, where));
-  refresh();
-}
-
-function steps(direction) {
-  if (!scale) return;
-  const { places } = scale;
-  const next = direction > 0 ? places.find((p) => p > place + 1e-6)
-    : places.findLast((p) => p < place - 1e-6);
-  playing = false;
-  moveTo(next ?? (direction > 0 ? scale.length : 0));
-}
-
-function togglePlay() {
-  if (!scale) return;
-  playing = !playing;
-  if (playing && place >= scale.length - 1e-6) place = 0;
-  refresh();
-  if (playing) requestAnimationFrame(tick);
-}
-
-let lastTick = 0;
-function tick(now) {
-  if (!playing) { lastTick = 0; return; }
-  const passed = lastTick ? Math.min(0.1, (now - lastTick) / 1000) : 0;
-  lastTick = now;
-  const perSecond = Math.max(Math.min(scale.length / PLAY_SECONDS, MOST_PER_SECOND),
-    scale.length / LONGEST_PLAY);
-  place += passed * Math.max(perSecond, 1) * Number($("speed").value);
-  if (place >= scale.length) { place = scale.length; playing = false; lastTick = 0; }
-  refresh();
-  if (playing) requestAnimationFrame(tick);
-}
-
-function refresh() {
-  if (!scale || !panes.length) return;
-  const time = scale.time(place);
-  $("time").max = String(Math.ceil(scale.length * 10));
-  $("time").value = String(Math.round(place * 10));
-  const clock = milliseconds(time - panes[0].run.picture.begin);
-  $("clock").textContent = clock;
-  $("time").setAttribute("aria-valuetext", clock);
-  $("play").textContent = playing ? "❚❚" : "▶";
-  $("play").setAttribute("aria-label", playing ? "pause" : "play");
-  panes.forEach(({ run, graph, diagram }, number) => {
-    const state = run.at(time);
-    graph.draw(place, time, state, selected);
-    diagram.draw(place, time, example?.pane === number ? example : null);
-  });
-  showLog(time);
-  showSelected(time);
-}
-
-function showLog(time) {
-  const { run } = panes[0];
-  const past = [];
-  for (let i = run.events.length - 1; i >= 0 && past.length < LOG_LINES; i--) {
-    const event = run.events[i];
-    if (event.at <= time && event.kind !== "duplicate") past.push(event);
-  }
-  const key = `${past.length}/${past[0]?.at}/${past[0]?.node}/${past[0]?.kind}/${run.picture.protocol}`;
-  if ($("log").dataset.key === key) return;
-  $("log").dataset.key = key;
-  $("log").replaceChildren(...past.map((event) => element("li",
-    { class: event.kind === "hold" ? "wait" : event.kind === "crash" ? "bad" : "" },
-    element("time", {}, milliseconds(event.at - run.picture.begin)), words(event))));
-}
-
-// ---- verdicts
-
-const SIGNS = { ok: "✓", violated: "✗", pending: "…", "not judged": "?" };
-
-function showVerdicts() {
-  const host = $("verdicts");
-  host.replaceChildren(element("h2", {}, "Verdict of the judge"));
-  panes.forEach(({ run }, number) => {
-    const { verdict, protocol, stopped } = run.picture;
-    host.append(element("h3", {}, `${protocol}: ${verdict.word}`));
-    if (stopped) host.append(element("p", { class: "hint" }, stopped));
-    const list = element("ul", { class: "guarantees" });
-    for (const g of verdict.guarantees) {
-      const state = g.state.split(" ")[0];
-      list.append(element("li", {}, element("span", { class: state }, SIGNS[g.state]),
-        element("span", {}, g.name.replaceAll("_", " ")),
-        element("small", {}, g.promised ? "promised" : "not promised")));
-    }
-    host.append(list);
-    for (const g of verdict.guarantees) {
-      if (g.state !== "violated") continue;
-      for (const one of g.examples) {
-        const pressed = example?.pane === number && example.words === one.words;
-        const button = element("button", { type: "button", class: "example", "aria-pressed": pressed,
-          onclick: () => showExample(number, one) }, `${g.name.replaceAll("_", " ")}: ${one.words}`);
-        host.append(button);
-      }
-    }
-  });
-}
-
-function showExample(pane, one) {
-  example = example?.pane === pane && example.words === one.words ? null : { pane, ...one };
-  const wrong = one.marks.find((m) => m.role === "wrong") ?? one.marks.at(-1);
-  if (example && wrong) moveTo(scale.place(Math.max(...one.marks.map((m) => m.at))));
-  showVerdicts();
-  refresh();
 }
 
 // ---- what people do to a run
 
-function select(what) {
-  selected = what;
-  $("selected").dataset.key = "";
-  refresh();
-  $("selected").scrollIntoView({ block: "nearest" });
-}
-
-function showSelected(time) {
-  const host = $("selected");
-  if (!selected) {
-    if (host.dataset.key !== "none") {
-      host.dataset.key = "none";
-      host.replaceChildren(element("h2", {}, "Interfere"), element("p", { class: "hint" },
-        "Choose a node or a link in the graph: crash it, cut it, let it publish. "
-        + "The run begins anew with your change at this moment."));
-    }
-    return;
-  }
-  const node = selected.node;
-  const state = panes.map(({ run }) => run.at(time));
-  const held = panes.map(({ run }) => node === undefined ? [] : run.held(time, node));
-  const key = JSON.stringify([selected, state.map((s) => [s.down.has(node), s.suspected.has(node),
-    s.delivered.get(node)?.length, selected.link && s.links.get(selected.link.join("-"))]), held]);
-  if (host.dataset.key === key) return;
-  host.dataset.key = key;
-  const focused = host.contains(document.activeElement) ? document.activeElement.dataset.action : null;
-  host.replaceChildren();
-  if (node !== undefined) showNode(host, node, state, held); else showLink(host, state);
-  if (focused) host.querySelector(`[data-action="${focused}"]`)?.focus();
-}
-
-function action(label, edit) {
-  return element("button", { type: "button", "data-action": edit.kind,
+function actions({ node, link }, states) {
+  const now = states[0];
+  const action = (label, edit) => element("button", { type: "button", "data-action": edit.kind,
     onclick: () => addEdit(edit) }, label);
-}
-
-function showNode(host, node, state, held) {
-  const down = state[0].down.has(node);
-  host.append(element("h2", {}, `Node n${node}${down ? ", down" : ""}`));
-  const actions = element("div", { class: "actions" });
-  actions.append(action("Publish", { kind: "publish", node }),
-    down ? action("Recover", { kind: "recover", node }) : action("Crash", { kind: "crash", node }),
-    state[0].suspected.has(node) ? action("Let all trust it", { kind: "trust", node })
-      : action("Let all suspect it", { kind: "suspect", node }));
-  host.append(actions);
-  panes.forEach(({ run }, number) => {
-    if (panes.length > 1) host.append(element("h3", {}, run.picture.protocol));
-    const delivered = state[number].delivered.get(node) ?? [];
-    const last = delivered.slice(-6).map((e) => e.message).join(", ");
-    host.append(element("dl", {}, element("dt", {}, "delivered"),
-      element("dd", {}, delivered.length ? `${delivered.length}, last ${last}` : "nothing yet"),
-      element("dt", {}, "held"), element("dd", {}, held[number].length || "nothing")));
-    host.append(element("ul", { class: "held" }, ...held[number].slice(0, 8).map((w) =>
-      element("li", {}, element("b", {}, w.message), ` ${w.words}`))));
-  });
-}
-
-function showLink(host, state) {
-  const link = selected.link;
-  const now = state[0].links.get(link.join("-"));
-  host.append(element("h2", {}, `Link between n${link[0]} and n${link[1]}`));
-  host.append(element("p", { class: "hint" }, { up: "It stands.", slow: "It is slow.",
-    cut: "It is cut." }[now] ?? "It is not there now."));
-  const actions = element("div", { class: "actions" });
-  const cut = now === "cut" || choice.edits.some((e) => e.kind === "cut"
+  if (node !== undefined) {
+    return [action("Publish", { kind: "publish", node }),
+      now.down.has(node) ? action("Recover", { kind: "recover", node })
+        : action("Crash", { kind: "crash", node }),
+      now.suspected.has(node) ? action("Let all trust it", { kind: "trust", node })
+        : action("Let all suspect it", { kind: "suspect", node })];
+  }
+  const state = now.links.get(link.join("-"));
+  const cut = state === "cut" || choice.edits.some((e) => e.kind === "cut"
     && e.link.join() === link.join());
-  actions.append(cut ? action("Heal", { kind: "heal", link }) : action("Cut", { kind: "cut", link }));
-  if (!panes[0].run.picture.directed) {
-    actions.append(now === "slow" ? action("Fast again", { kind: "delay", link, extra_ms: 0 })
+  const buttons = [cut ? action("Heal", { kind: "heal", link }) : action("Cut", { kind: "cut", link })];
+  if (!view.panes[0].run.picture.directed) {
+    buttons.push(state === "slow" ? action("Fast again", { kind: "delay", link, extra_ms: 0 })
       : action("Slow down by 50 ms", { kind: "delay", link, extra_ms: 50 }));
   }
-  host.append(actions);
+  return buttons;
 }
 
 async function addEdit(edit) {
-  const { picture } = panes[0].run;
-  const time = scale.time(place);
+  const { picture } = view.panes[0].run;
+  const time = view.now;
   const at = Math.max(0, Math.round(time - picture.begin));
   const done = { ...edit, at_us: at };
   if (picture.directed) done.step = picture.step_times.filter((t) => t <= time).length;
@@ -387,8 +179,8 @@ function take(entry) {
   choice = { scenario: entry.scenario, text: null, protocol: entry.protocol, other: entry.other,
     seed: entry.seed, options: entry.options, edits: [], sources: { ...entry.sources },
     about: entry.about };
-  selected = null;
-  started = 0;
+  view.selected = null;
+  fromStart = true;
   fillChoices();
   return runChoice();
 }
@@ -431,7 +223,7 @@ async function runSource() {
 async function openScenario() {
   const own = catalogue.scenarios.find((s) => s.name === choice.scenario)?.text ?? "";
   $("text").value = choice.text !== null && !choice.edits.length ? choice.text
-    : panes[0]?.run.picture.scenario ?? own;
+    : view.panes[0]?.run.picture.scenario ?? own;
   $("text-error").textContent = "";
   $("scenario-editor").showModal();
 }
@@ -470,7 +262,7 @@ function listen() {
     choice.about = named?.title ?? "";
     const own = /^protocol\s*=\s*"([^"]+)"/m.exec(named?.text ?? "")?.[1];
     if (own) { choice.protocol = own; choice.sources = {}; choice.other = ""; }
-    started = 0; selected = null;
+    fromStart = true; view.selected = null;
     fillChoices();
     runChoice();
   });
@@ -486,11 +278,6 @@ function listen() {
     choice = { ...choice, seed: $("seed").value === "" ? null : Number($("seed").value) };
     runChoice();
   });
-  $("time").addEventListener("input", () => { playing = false; moveTo(Number($("time").value) / 10); });
-  $("play").addEventListener("click", togglePlay);
-  $("step").addEventListener("click", () => steps(1));
-  $("back").addEventListener("click", () => steps(-1));
-  $("first").addEventListener("click", () => { playing = false; moveTo(0); });
   $("theme").addEventListener("click", () =>
     theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   $("open-gallery").addEventListener("click", () => $("gallery").showModal());
@@ -514,18 +301,7 @@ function listen() {
       tell(link.href);
     }
   });
-  document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, select, textarea, dialog");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "ArrowRight") steps(1);
-    else if (event.key === "ArrowLeft") steps(-1);
-    else if (event.key === " " && !event.target.closest("button, .node, .link")) togglePlay();
-    else if (event.key === "Home") moveTo(0);
-    else if (event.key === "End") moveTo(scale?.length ?? 0);
-    else if (event.key === "Escape") { selected = null; refresh(); }
-    else return;
-    event.preventDefault();
-  });
+  view.listenToKeys(document);
   window.addEventListener("hashchange", openLink);
 }
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from causalcast.errors import ConfigError
-from causalcast.pipeline.report import plots, space_time
+from causalcast.pipeline.report import moving, plots, space_time
+from causalcast.pipeline.report.moving import MovingRun
 from causalcast.pipeline.report.report_figures import Figures
+from causalcast.pipeline.report.run_picture import EXAMPLES
 from causalcast.pipeline.verdicts import counter_example
 from causalcast.pipeline.verdicts.verdict import (
     VIOLATED,
@@ -74,14 +76,15 @@ def write_report(
     figures: Sequence[Figures],
 ) -> None:
     """Write the report on some runs."""
+    runs = moving.moving_runs(verdicts[:RUNS_IN_FULL])
     parts = [_head(verdicts)]
     if len(verdicts) > 1:
-        parts += [_together(verdicts), _overview(verdicts, metrics), _compared(verdicts, metrics)]
-    for verdict, values, figure in list(zip(verdicts, metrics, figures, strict=True))[
-        :RUNS_IN_FULL
-    ]:
-        parts.append(_run(verdict, values, figure, alone=len(verdicts) == 1))
-    parts.append(f"<footer>causalcast {escape(VERSION)}</footer></main></html>\n")
+        parts += [_together(verdicts), _overview(verdicts, metrics)]
+        parts += [moving.side_by_side(runs), _compared(verdicts, metrics)]
+    for run, values, figure in zip(runs, metrics, figures, strict=False):
+        parts.append(_run(run, values, figure, alone=len(verdicts) == 1))
+    parts.append(f"<footer>causalcast {escape(VERSION)}</footer></main>")
+    parts += [moving.room_for(runs), "</body></html>\n"]
     try:
         path.write_text("\n".join(parts), encoding="utf-8")
     except OSError as error:
@@ -154,18 +157,22 @@ def _overview(verdicts: Sequence[Verdict], metrics: Sequence[dict[str, Any]]) ->
     return _table(titles, rows, numbers={3, 4, 5}) + more
 
 
-def _run(verdict: Verdict, metrics: dict[str, Any], figures: Figures, alone: bool) -> str:
+def _run(run: MovingRun, metrics: dict[str, Any], figures: Figures, alone: bool) -> str:
+    verdict = run.verdict
     parts = [] if alone else [f"<h2>{escape(verdict.place.name)}</h2>"]
     parts += [_about(verdict), _verdict(verdict), _properties(verdict)]
-    parts.append(_diagnosis(verdict))
-    parts += [_examples(verdict, result) for result in verdict.results if result.examples]
+    opens = run.link("See it move") or f'<span class="soft">{escape(run.why_not)}</span>'
+    parts += [f"<p>{opens}</p>", _diagnosis(verdict)]
+    parts += [_examples(run, result) for result in verdict.results if result.examples]
     parts += [_metrics(metrics), *_plots(verdict, figures), _waited_for(verdict, figures)]
     parts.append(_nodes(verdict, figures))
     if verdict.header.scenario:
         scenario = escape(verdict.header.scenario)
         parts.append(f"<details><summary>scenario</summary><pre>{scenario}</pre></details>")
         command = f"causalcast lab --run {shlex.quote(str(verdict.place))}"
-        parts.append(f'<p class="soft">To see it move: <code>{escape(command)}</code></p>')
+        parts.append(
+            f'<p class="soft">To run it again and interfere: <code>{escape(command)}</code></p>'
+        )
     return "\n".join(parts)
 
 
@@ -241,13 +248,15 @@ def _diagnosis(verdict: Verdict) -> str:
     return f"<h3>Diagnosis</h3>{said}"
 
 
-def _examples(verdict: Verdict, result: PropertyResult) -> str:
+def _examples(run: MovingRun, result: PropertyResult) -> str:
+    verdict = run.verdict
     parts = [f"<h3>{result.name.replace('_', ' ').capitalize()}: what happened</h3>"]
     told = [escape(counter_example.sentence(one, verdict.names)) for one in result.examples]
     for place, (said, finding) in enumerate(zip(told, result.examples, strict=True)):
         if place == TOLD_AT_ONCE:
             break
-        parts.append(f"<p>{said}.</p>")
+        link = run.link("Show it in the run", f"-{result.name}-{place}")
+        parts.append(f"<p>{said}. {link if place < EXAMPLES else ''}</p>")
         if place < DRAWN and result.name in ("causal_order", "reply_order") and finding.chain:
             steps = counter_example.steps_of(finding, verdict.folder)
             parts.append(f"<figure>{space_time.diagram(steps, verdict.names)}</figure>")

@@ -3,6 +3,7 @@ import { layout } from "./layout.js";
 import { colour } from "./moment.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const LONGEST_NAME = 6; // inside a circle
 const FLASH = 2.2; // how long a delivery is seen, in steps of the time scale
 
 function make(name, attributes = {}, parent) {
@@ -40,7 +41,7 @@ export class Graph {
   }
   addLink(a, b) {
     const g = make("g", { class: "link", tabindex: 0, role: "button",
-      "aria-label": `link between n${a} and n${b}` }, this.links);
+      "aria-label": `link between ${this.run.name(a)} and ${this.run.name(b)}` }, this.links);
     const hit = make("line", { class: "hit" }, g), seen = make("line", { class: "seen" }, g);
     g.append(seen, hit);
     this.chosenBy(g, { link: [a, b] });
@@ -51,7 +52,8 @@ export class Graph {
     const halo = make("circle", { class: "halo", r: this.radius + 5 }, g);
     const body = make("circle", { class: "body", r: this.radius }, g);
     const label = make("text", {}, g);
-    label.textContent = node;
+    const name = this.run.name(node).replace(/^n(?=\d+$)/, "");
+    label.textContent = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
     const badge = make("g", { class: "badge" }, g);
     make("rect", { x: -10, y: -7.5, width: 20, height: 15, rx: 4 }, badge);
     const count = make("text", {}, badge);
@@ -127,7 +129,7 @@ export class Graph {
       const age = last ? place - last.place : Infinity;
       set(halo, "opacity", age < FLASH ? (1 - age / FLASH).toFixed(2) : "0");
       if (age < FLASH) set(halo, "stroke", colour(last.message, dark));
-      set(g, "aria-label", `node ${node}: ${state.down.has(node) ? "down, " : ""}`
+      set(g, "aria-label", `node ${this.run.name(node).replace(/^n(?=\d+$)/, "")}: ${state.down.has(node) ? "down, " : ""}`
         + `${delivered.length} delivered, ${held} held`);
     }
     this.drawFrames(place, dark);

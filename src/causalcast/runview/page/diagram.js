@@ -1,7 +1,8 @@
 // The space–time diagram: a line per node, time to the right, messages between the lines.
-import { colour, milliseconds } from "./moment.js";
+import { colour } from "./moment.js";
 
-const LEFT = 46, TOP = 12, BOTTOM = 24;
+const TOP = 12, BOTTOM = 24;
+const LEFT = [46, 120]; // room for the names of nodes, at least and at most
 const STEPS = 160; // of the time scale that are seen at once, at least,
 const SHARE = 12; // … or this part of a long run
 const PIXELS = [0.8, 15]; // for one of them
@@ -13,6 +14,8 @@ export class Diagram {
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     const n = run.picture.nodes.length;
+    const longest = Math.max(...run.picture.nodes.map((node) => run.name(node).length));
+    this.left = Math.max(LEFT[0], Math.min(LEFT[1], 24 + longest * 8));
     this.row = n <= 4 ? 44 : n <= 10 ? 30 : n <= 30 ? 16 : n <= 60 ? 7 : 5;
     this.height = TOP + BOTTOM + Math.max(1, n - 1) * this.row + 26;
     this.canvas.style.height = `${this.height}px`;
@@ -30,12 +33,12 @@ export class Diagram {
   }
   point(event) {
     const { left } = this.canvas.getBoundingClientRect();
-    this.moveTo(this.from + (event.clientX - left - LEFT) / this.scale);
+    this.moveTo(this.from + (event.clientX - left - this.left) / this.scale);
   }
   redraw() { if (this.last) this.draw(...this.last); }
   view(place, width) {
     const whole = this.run.scale.length || 1;
-    const room = width - LEFT - 24;
+    const room = width - this.left - 24;
     const wanted = Math.max(PIXELS[0], Math.min(PIXELS[1], room / Math.max(STEPS, whole / SHARE)));
     this.scale = Math.max(room / whole, wanted);
     const shown = room / this.scale;
@@ -44,7 +47,7 @@ export class Diagram {
     if (place < low + shown * 0.1 || place > low + shown * 0.8) this.from = place - shown * 0.35;
     this.from = Math.max(0, Math.min(whole - shown, this.from ?? 0));
   }
-  x(place) { return LEFT + (place - this.from) * this.scale; }
+  x(place) { return this.left + (place - this.from) * this.scale; }
   draw(place, time, example) {
     this.last = [place, time, example];
     const width = this.width ??= this.canvas.getBoundingClientRect().width;
@@ -70,7 +73,7 @@ export class Diagram {
     c.drawImage(this.still, 0, 0);
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.save();
-    c.beginPath(); c.rect(LEFT - 12, 0, width - LEFT + 12, this.height); c.clip();
+    c.beginPath(); c.rect(this.left - 12, 0, width - this.left + 12, this.height); c.clip();
     const cursor = this.x(place);
     c.fillStyle = ink("card"); c.globalAlpha = 0.55;
     c.fillRect(cursor, 0, width - cursor, this.height - BOTTOM);
@@ -87,7 +90,7 @@ export class Diagram {
     const c = this.still.getContext("2d");
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.save();
-    c.beginPath(); c.rect(LEFT - 12, 0, width - LEFT + 12, this.height); c.clip();
+    c.beginPath(); c.rect(this.left - 12, 0, width - this.left + 12, this.height); c.clip();
     this.drawLines(c, ink, width);
     c.globalAlpha = pale ? 0.22 : 1;
     this.drawHeld(c, ink);
@@ -102,7 +105,7 @@ export class Diagram {
     c.fillStyle = ink("ink"); c.textAlign = "right"; c.textBaseline = "middle";
     const every = Math.ceil(11 / this.row);
     c.font = `600 ${this.row > 12 ? 13 : 10}px system-ui, sans-serif`;
-    [...this.rows].forEach(([node, y], i) => { if (i % every === 0) c.fillText(`n${node}`, LEFT - 16, y); });
+    [...this.rows].forEach(([node, y], i) => { if (i % every === 0) c.fillText(this.run.name(node), this.left - 16, y, this.left - 18); });
   }
   drawLines(c, ink, width) {
     const downSince = new Map(), pieces = [];
@@ -115,7 +118,7 @@ export class Diagram {
     for (const [node, since] of downSince) pieces.push([node, since, this.run.scale.length]);
     c.lineWidth = 1.2; c.strokeStyle = ink("soft"); c.globalAlpha = 0.65;
     for (const y of this.rows.values()) {
-      c.beginPath(); c.moveTo(LEFT - 10, y); c.lineTo(width, y); c.stroke();
+      c.beginPath(); c.moveTo(this.left - 10, y); c.lineTo(width, y); c.stroke();
     }
     c.globalAlpha = 1;
     for (const [node, from, to] of pieces) {
@@ -145,7 +148,7 @@ export class Diagram {
     const many = this.run.frames.length > 600;
     for (const frame of this.run.frames) {
       const a = this.x(frame.start), b = this.x(Math.min(frame.stop, this.run.scale.length));
-      if (b < LEFT - 20 || a > width) continue;
+      if (b < this.left - 20 || a > width) continue;
       const y = this.rows.get(frame.from), z = this.rows.get(frame.to);
       if (y === undefined || z === undefined) continue;
       const alpha = c.globalAlpha;
@@ -170,7 +173,7 @@ export class Diagram {
       (last[a.kind] ?? 0) - (last[b.kind] ?? 0));
     for (const e of inOrder) {
       const x = this.x(e.place), y = this.rows.get(e.node);
-      if (x < LEFT - 20 || x > width || y === undefined) continue;
+      if (x < this.left - 20 || x > width || y === undefined) continue;
       c.lineWidth = 2;
       if (e.kind === "publish" || e.kind === "deliver") {
         c.beginPath(); c.arc(x, y, e.kind === "publish" ? r + 1 : r, 0, 2 * Math.PI);
@@ -179,7 +182,7 @@ export class Diagram {
         c.fill(); c.stroke();
         if (e.kind === "publish" && this.row > 24) {
           c.fillStyle = ink("ink"); c.font = "11px system-ui, sans-serif"; c.textAlign = "center";
-          c.textBaseline = "bottom"; c.fillText(e.message, x, y - r - 3);
+          c.textBaseline = "bottom"; c.fillText(this.run.label(e.message), x, y - r - 3);
         }
       } else if (e.kind === "crash") {
         c.strokeStyle = ink("bad"); c.lineWidth = 2.5;
@@ -211,14 +214,14 @@ export class Diagram {
     c.font = "600 12px system-ui, sans-serif"; c.textAlign = "center";
     const taken = [];
     for (const p of points) {
-      if (p.x < LEFT - 10 || p.x > this.width + 10) continue;
+      if (p.x < this.left - 10 || p.x > this.width + 10) continue;
       c.beginPath(); c.arc(p.x, p.y, 9, 0, 2 * Math.PI); c.stroke();
       c.beginPath(); c.arc(p.x, p.y, 4, 0, 2 * Math.PI); c.fill();
       const role = p.role === "wrong" && !example.marks.some((m) => m.role === "cause") ? "wrong"
         : texts[p.role];
-      const text = `${p.message} ${role}`;
+      const text = `${this.run.label(p.message)} ${role}`;
       const wide = c.measureText(text).width;
-      const x = Math.min(this.width - wide / 2 - 6, Math.max(LEFT + wide / 2, p.x));
+      const x = Math.min(this.width - wide / 2 - 6, Math.max(this.left + wide / 2, p.x));
       const free = (y) => taken.every((t) => Math.abs(t.y - y) > 15 || Math.abs(t.x - x) > (t.wide + wide) / 2 + 4);
       const y = [p.y - 16, p.y + 17, p.y + 32, p.y - 31].find(free) ?? p.y - 16;
       taken.push({ x, y, wide });
@@ -232,10 +235,10 @@ export class Diagram {
     c.fillStyle = ink("soft"); c.font = "11px system-ui, sans-serif"; c.textBaseline = "alphabetic";
     c.textAlign = "center";
     let free = -Infinity;
-    for (let x = LEFT; x < width - 20; x += 110) {
-      const time = this.run.scale.time(this.from + (x - LEFT) / this.scale);
+    for (let x = this.left; x < width - 40; x += 110) {
+      const time = this.run.scale.time(this.from + (x - this.left) / this.scale);
       if (x < free) continue;
-      c.fillText(milliseconds(time - this.run.picture.begin), Math.max(x, LEFT + 14), this.height - 7);
+      c.fillText(this.run.clock(time), Math.max(x, this.left + 14), this.height - 7);
       free = x + 90;
     }
   }

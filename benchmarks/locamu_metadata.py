@@ -11,19 +11,10 @@ import sys
 
 import pyarrow.compute as pc
 
-from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
-from causalcast.core.topology import Surroundings
-from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
-from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
-from causalcast.protocols.locamu.messages import Copy
-from causalcast.protocols.locamu.spec import SPEC
+from causalcast.reproduce.families.sizes import worst_header
 from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.version import VERSION, build_kind
-from causalcast.wire.codec import Codec
-from causalcast.wire.framing import LENGTH_BYTES
-
-LARGE = 1 << 31  # a number of four bytes
 
 
 def scenario(nodes: int, f: int, per_second: float, count: int, headers: str) -> Scenario:
@@ -82,40 +73,6 @@ def measure(nodes: int, f: int, per_second: float, count: int, headers: str) -> 
     }
 
 
-def worst_case(nodes: int, f: int) -> dict[str, int]:
-    """The largest header an inner node can get: the first of a link, every number there is in it,
-    each of four bytes; and what such a node keeps. Beside it, the ball it knows."""
-    tree = graphs.from_edges(nodes, graphs.tree(nodes, 3))
-    # As far from the root as from the leaves, so that its surroundings lie inside the tree.
-    me = NodeId((1 << (nodes.bit_length() // 2)) - 1)
-    around = Neighbourhood(me, Surroundings(me, tree, Groups({})).ball(2 * f + 1))
-    sizes: list[int] = []
-    for peer in around.within(f + 1):
-        plan = LinkPlan(around, peer, me, f + 1, 2 * f + 1, 2 * f + 1)
-        far = max(plan.issuers, key=lambda issuer: around.distance(issuer, me))
-        numbers = {
-            issuer: dict.fromkeys(plan.numbered_by(issuer), 1)  # nothing like its forecast
-            for issuer in around.way(far, me)[:-1]
-        }
-        needs = dict.fromkeys(plan.pairs, LARGE)
-        header = HeaderWriter(plan).write(Header(NOBODY, 0, numbers, needs))
-        copy = Copy(Publication(message_id(NodeId(nodes - 1), LARGE), GroupId(0), b""), header)
-        sizes.append(LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy)))
-    pairs = [
-        (issuer, node)
-        for issuer in around.nodes()
-        for node in around.within(f + 1)
-        if issuer != node and around.distance(issuer, node) <= f + 1
-    ]
-    return {
-        "nodes": nodes,
-        "f": f,
-        "largest_header_bytes": max(sizes),
-        "ball": len(around.nodes()),
-        "past_entries_most": len(pairs),
-    }
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[63, 511])
@@ -126,7 +83,7 @@ def main() -> int:
     options = parser.parse_args()
     print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     for nodes in (63, 1023, 65_535):
-        print(json.dumps(worst_case(nodes, options.f)), flush=True)
+        print(json.dumps(worst_header(nodes, options.f)), flush=True)
     for nodes in options.nodes:
         found = measure(nodes, options.f, options.per_second, options.count, options.headers)
         print(json.dumps(found), flush=True)

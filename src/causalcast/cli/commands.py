@@ -33,6 +33,9 @@ COMMANDS_BY_PURPOSE: dict[str, tuple[Command, ...]] = {
             "compare", "simulate.compare", "one workload over the protocols of the survey", TOOLS
         ),
         Command(
+            "reproduce", "simulate.reproduce", "redo the figures and claims of the papers", TOOLS
+        ),
+        Command(
             "protocols", "simulate.list_protocols", "what each protocol promises, needs and costs"
         ),
     ),

@@ -1,0 +1,78 @@
+"""All points of some figures: those that are not done yet run in processes, or as Spark tasks."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from causalcast.errors import CausalcastError
+from causalcast.reproduce.families import FAMILIES
+from causalcast.reproduce.figure import FigurePoint
+from causalcast.reproduce.store import Row, Store, key_of
+
+Progress = Callable[[int, int], None]
+"""Hears how many points are done, and of how many."""
+
+
+def run_points(
+    points: Sequence[FigurePoint],
+    store: Store,
+    processes: int,
+    spark: Any = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Run what is not done, and return all rows in the order of the points."""
+    several = {key_of(point): point for point in points}  # figures may share points
+    missing = [point for point in several.values() if store.row(point) is None]
+    done = len(points) - len(missing)
+    told = progress or (lambda _done, _all: None)
+    told(done, len(points))
+    if spark is not None:
+        from causalcast.pipeline.spark.spark_job import spread
+
+        folder = store.folder.resolve()
+        spread(spark, missing, lambda point: run_and_keep(point, folder), tasks=len(missing))
+        told(len(points), len(points))
+    else:
+        for _ in _on_processes(missing, store.folder, processes):
+            done += 1
+            told(done, len(points))
+    return [row for point in points if (row := store.row(point)) is not None]
+
+
+def _on_processes(points: Sequence[FigurePoint], folder: Path, processes: int) -> Iterator[None]:
+    if processes == 1 or len(points) < 2:
+        for point in points:
+            run_and_keep(point, folder)
+            yield
+        return
+    with _pool(min(processes, len(points))) as pool:
+        tasks = [pool.submit(run_and_keep, point, folder) for point in points]
+        for task in as_completed(tasks):
+            task.result()
+            yield
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_and_keep(point: FigurePoint, folder: Path) -> None:
+    """Measure one point and write its row. What goes wrong is a row, too: the others go on."""
+    started = time.perf_counter()
+    try:
+        measured = FAMILIES[point.family](point.values)
+    except CausalcastError as failure:
+        measured = {"error": str(failure)}
+    except Exception as failure:
+        measured = {"error": f"{type(failure).__name__}: {failure}".splitlines()[0]}
+    seconds = round(time.perf_counter() - started, 3)
+    Store(folder).keep(point, {**point.label(), **measured, "seconds": seconds})

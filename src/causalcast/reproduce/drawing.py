@@ -1,0 +1,139 @@
+"""Figures as SVG and PNG: axes with units, a colour and a mark per series, large letters."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from causalcast.errors import ConfigError, MissingDependency
+from causalcast.reproduce.checks import Row, curve
+from causalcast.reproduce.figure import Figure, Plot
+
+COLOURS = ("#3b82c4", "#d9822b", "#3f9b6c", "#c94f4f", "#8b6cc4", "#7a7a7a", "#b0a020", "#30a0a8")
+MARKS = "osD^vPX*"
+WIDTH, HEIGHT = 4.6, 3.3  # inches of one chart
+DOTS = 130  # per inch of the PNG
+
+
+def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
+    """All charts of a figure side by side, as SVG and as PNG; none if no row can be drawn."""
+    usable = [row for row in rows if not row.get("error")]
+    charts = [
+        (plot, title, chosen)
+        for plot in figure.plots
+        for title, chosen in _panels(plot, usable)
+        if any(row.get(plot.y) is not None for row in chosen)
+    ]
+    if not charts:
+        return None
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingDependency(
+            "matplotlib is not installed: pip install 'causalcast[tools]'"
+        ) from None
+    from matplotlib.figure import Figure as Canvas
+
+    style = {
+        "svg.hashsalt": "causalcast",
+        "text.parse_math": False,
+        "font.family": "sans-serif",
+        "font.size": 11,
+    }
+    columns = min(len(charts), 2)
+    lines = -(-len(charts) // columns)
+    with matplotlib.rc_context(style):
+        canvas = Canvas(figsize=(WIDTH * columns, HEIGHT * lines + 0.4), layout="constrained")
+        names = list(figure.series)
+        for number, (plot, title, chosen) in enumerate(charts, 1):
+            axes = canvas.add_subplot(lines, columns, number)
+            (_bars if plot.kind == "bars" else _lines)(axes, plot, chosen, names)
+            axes.set_xlabel(plot.x_label)
+            axes.set_ylabel(plot.y_label)
+            if title:
+                axes.set_title(title, fontsize=11)
+            axes.grid(alpha=0.25, linewidth=0.8)
+            axes.set_axisbelow(True)
+            for side in ("top", "right"):
+                axes.spines[side].set_visible(False)
+        handles, labels = canvas.axes[0].get_legend_handles_labels()
+        canvas.legend(
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=min(len(labels), 2 if columns == 1 else 4),
+            frameon=False,
+        )
+        svg, png = io.StringIO(), io.BytesIO()
+        canvas.savefig(svg, format="svg", metadata={"Date": None})
+        canvas.savefig(png, format="png", dpi=DOTS)
+    text = svg.getvalue()
+    return text[text.index("<svg") :], png.getvalue()
+
+
+def _panels(plot: Plot, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    if not plot.panel:
+        return [("", list(rows))]
+    values = sorted({row[plot.panel] for row in rows if plot.panel in row})
+    label = plot.panel_label or "{}"
+    return [
+        (label.format(value), [row for row in rows if row.get(plot.panel) == value])
+        for value in values
+    ]
+
+
+def _curve(plot: Plot, rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+    try:
+        return curve(rows, name, plot.x, plot.y)
+    except ConfigError:
+        return []  # this chart has no such series
+
+
+def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        points = _curve(plot, rows, name)
+        if plot.y_scale == "log":
+            points = [(x, y) for x, y in points if y > 0]
+        axes.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            color=COLOURS[place % len(COLOURS)],
+            marker=MARKS[place % len(MARKS)],
+            markersize=5.5,
+            linewidth=1.7,
+            label=name,
+        )
+    axes.set_xscale(plot.x_scale)
+    axes.set_yscale(plot.y_scale)
+    if plot.y_scale == "linear":
+        axes.set_ylim(bottom=0)
+    for scale, axis in ((plot.x_scale, axes.xaxis), (plot.y_scale, axes.yaxis)):
+        if scale == "log":
+            axis.set_major_formatter(_plainly)
+    xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
+    if plot.x_scale == "log" and len(xs) <= 8:
+        axes.set_xticks(xs, [_plainly(x) for x in xs], rotation=35 if len(xs) > 5 else 0)
+        axes.set_xticks([], minor=True)
+
+
+def _bars(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> None:
+    xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
+    width = 0.8 / len(names)
+    for place, name in enumerate(names):
+        found = dict(_curve(plot, rows, name))
+        axes.bar(
+            [at + (place - (len(names) - 1) / 2) * width for at in range(len(xs))],
+            [found.get(x, 0.0) for x in xs],
+            width * 0.92,
+            color=COLOURS[place % len(COLOURS)],
+            label=name,
+        )
+    axes.set_xticks(range(len(xs)), [_plainly(x) for x in xs])
+    axes.set_yscale(plot.y_scale)
+
+
+def _plainly(value: float, _: int = 0) -> str:
+    """1,000 as 1k: ticks of sizes must not run into one another."""
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g}{letter}"
+    return f"{value:.3g}"

@@ -1,0 +1,156 @@
+"""Sizes that need no run of a whole workload: counted in the code and the codec that ship."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
+from causalcast.core.topology import Surroundings
+from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
+from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
+from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.spec import SPEC
+from causalcast.wire.codec import Codec
+from causalcast.wire.framing import LENGTH_BYTES
+
+Values = dict[str, Any]
+LARGE = 1 << 31  # a number of four bytes
+WORD = 4  # bytes of a slot in the papers
+BARRIER_ENTRY = 8  # bytes of an entry of a causal barrier there
+GROUPS = 1500  # of the Zipf distribution
+ZIPF = 1.25
+
+
+def size(values: Values) -> Values:
+    """One quantity, by its name."""
+    return SIZES[values["quantity"]](values)
+
+
+def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
+    """LoCaMu: the largest header an inner node can get, and what such a node keeps.
+
+    The header is the first of a link, with every number there is in it, each of four bytes. Beside
+    it, the ball that the node knows.
+    """
+    around = _inner_neighbourhood(nodes, f, degree)
+    me = around.me
+    sizes: list[int] = []
+    for peer in around.within(f + 1):
+        plan = LinkPlan(around, peer, me, f + 1, 2 * f + 1, 2 * f + 1)
+        far = max(plan.issuers, key=lambda issuer: around.distance(issuer, me))
+        numbers = {
+            issuer: dict.fromkeys(plan.numbered_by(issuer), 1)  # nothing like its forecast
+            for issuer in around.way(far, me)[:-1]
+        }
+        needs = dict.fromkeys(plan.pairs, LARGE)
+        header = HeaderWriter(plan).write(Header(NOBODY, 0, numbers, needs))
+        copy = Copy(Publication(message_id(NodeId(nodes - 1), LARGE), GroupId(0), b""), header)
+        sizes.append(LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy)))
+    near = around.within(f + 1)
+    pairs = [
+        (issuer, node)
+        for issuer in around.nodes()
+        for node in near
+        if issuer != node and around.distance(issuer, node) <= f + 1
+    ]
+    return {
+        "nodes": nodes,
+        "f": f,
+        "largest_header_bytes": max(sizes),
+        "ball": len(around.nodes()),
+        "past_entries_most": len(pairs),
+    }
+
+
+def _inner_neighbourhood(nodes: int, f: int, degree: int) -> Neighbourhood:
+    """As far from the root as from the leaves, so that its surroundings lie inside the tree."""
+    tree = graphs.from_edges(nodes, graphs.tree(nodes, degree))
+    depth = _depth(nodes, degree)
+    me = NodeId(sum((degree - 1) ** level for level in range(-(-depth // 2))))
+    return Neighbourhood(me, Surroundings(me, tree, Groups({})).ball(2 * f + 1))
+
+
+def _depth(nodes: int, degree: int) -> int:
+    depth, reached = 0, 1
+    while reached < nodes:
+        depth += 1
+        reached += (degree - 1) ** depth
+    return depth
+
+
+def ball(degree: int, radius: int) -> int:
+    """How many nodes a tree has within so many hops of an inner node, itself among them."""
+    return 1 + sum(degree * int((degree - 1) ** (hops - 1)) for hops in range(1, radius + 1))
+
+
+def zipf_sum(nodes: int, rounded: Callable[[float], int] = math.ceil) -> int:
+    """The sum of the sizes of all groups by the formula of S000, section VI."""
+    return sum(rounded(nodes * rank**-ZIPF + 0.5) for rank in range(1, GROUPS + 1))
+
+
+def _worst(values: Values) -> Values:
+    """Worst metadata of a message and memory of a node, all-to-all, in bytes."""
+    nodes, f, degree = values["nodes"], values.get("f", 1), values.get("degree", 3)
+    protocol = values["protocol"]
+    entries = {"cbcast": nodes, "barriers": nodes * nodes, "vd": 1, "locamu": 0}[protocol]
+    if protocol == "locamu":
+        if nodes > ball(degree, 2 * f + 1) * 4:
+            found = worst_header(nodes, f, degree)
+            entries, header = found["past_entries_most"], found["largest_header_bytes"]
+        else:  # the ball does not fit inside the tree: what it would be in a larger one
+            found = worst_header(_large_enough(f, degree), f, degree)
+            entries, header = found["past_entries_most"], found["largest_header_bytes"]
+        squared = ball(degree, 2 * f + 1) ** 2 * WORD
+        return {
+            "header_bytes": header,
+            "entries": entries,
+            "state_bytes": 2 * entries * WORD,
+            "ball": ball(degree, 2 * f + 1),
+            "squared_bytes": squared,
+        }
+    width = {"cbcast": WORD, "barriers": BARRIER_ENTRY, "vd": 2 * WORD}[protocol]
+    state = {"cbcast": zipf_sum(nodes) * WORD, "barriers": entries * width, "vd": 2 * WORD}
+    return {"header_bytes": entries * width, "entries": entries, "state_bytes": state[protocol]}
+
+
+def _large_enough(f: int, degree: int) -> int:
+    """A full tree whose middle has 2f+2 levels above and below it."""
+    return sum((degree - 1) ** level for level in range(4 * f + 5))
+
+
+def _groups(values: Values) -> Values:
+    """The sum of all group sizes, as printed and with the other rounding."""
+    nodes = values["nodes"]
+    return {"sum_of_sizes": zipf_sum(nodes), "sum_rounded_down": zipf_sum(nodes, math.floor)}
+
+
+def _subtrees(values: Values) -> Values:
+    """The groups of a tree, one per inner node with everybody below it."""
+    nodes = values["nodes"]
+    sizes = [1] * nodes
+    for node in range(nodes - 1, 0, -1):
+        sizes[(node - 1) // 2] += sizes[node]
+    groups = [members for members in sizes if members > 1]
+    return {"groups": len(groups), "smallest": min(groups), "largest": max(groups)}
+
+
+def _parts_without_a_node(values: Values) -> Values:
+    """Of all nodes of a tree, the share whose loss leaves the rest in several parts."""
+    nodes = values["nodes"]
+    inner = sum(2 * node + 1 < nodes for node in range(nodes))
+    root_splits = nodes > 2
+    return {"share_that_parts": (inner - (not root_splits)) / nodes, "leaves": nodes - inner}
+
+
+def _clock(values: Values) -> Values:
+    """A vector clock of so many slots of so many bits."""
+    return {"bytes": values["bits"] * values["nodes"] / 8}
+
+
+SIZES: dict[str, Callable[[Values], Values]] = {
+    "worst": _worst,
+    "groups": _groups,
+    "subtrees": _subtrees,
+    "parts_without_a_node": _parts_without_a_node,
+    "clock": _clock,
+}

@@ -1,0 +1,168 @@
+"""The files of the figures and the list of claims fit one another, and results are kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from causalcast.errors import ConfigError
+from causalcast.reproduce import campaign
+from causalcast.reproduce.campaign import run_points
+from causalcast.reproduce.figure import FIGURES, all_figures, read_figure
+from causalcast.reproduce.properties import CHECKOUT
+from causalcast.reproduce.store import Store
+from causalcast.reproduce.verdicts import (
+    CONFIRMED,
+    NOT_MEASURABLE,
+    REFUTED,
+    UNDECIDED,
+    ListedClaim,
+    Verdict,
+    all_verdicts,
+    listed_claims,
+    verdict_on,
+)
+
+SMALL = """
+source = "S000"
+figure = "Fig. 0"
+title = "a small one"
+setting = "none"
+family = "size"
+[fixed]
+quantity = "clock"
+bits = 32
+[quick]
+nodes = [10, 200]
+[full]
+nodes = [10, 200, 1000]
+[[series]]
+name = "clock"
+[[plot]]
+x = "nodes"
+y = "bytes"
+x_label = "nodes"
+y_label = "bytes"
+[[claim]]
+id = "K1-13"
+check = "between"
+series = "clock"
+y = "bytes"
+nodes = 200
+least = 800
+most = 800
+"""
+
+
+def small(folder: Path, text: str = SMALL) -> Path:
+    path = folder / "small.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_claim_of_a_figure_is_listed_and_every_series_and_column_exists() -> None:
+    listed = {claim.id for claim in listed_claims()}
+    for figure in all_figures():
+        for claim in figure.claims:
+            assert claim.id in listed, f"{figure.name}: {claim.id}"
+            named = {
+                claim.settings[key] for key in ("series", "to", "over") if key in claim.settings
+            }
+            assert named <= {*figure.series, "*"}, f"{figure.name}: {claim.id}: {named}"
+
+
+def test_the_list_has_all_231_claims_once() -> None:
+    ids = [claim.id for claim in listed_claims()]
+    assert len(ids) == len(set(ids)) == 231
+
+
+def test_tests_that_decide_claims_exist() -> None:
+    for claim in listed_claims():
+        for test in claim.tests:
+            file, _, name = test.partition("::")
+            assert f"def {name}(" in (CHECKOUT / file).read_text(), f"{claim.id}: {test}"
+
+
+def test_sizes_and_values_make_points(tmp_path: Path) -> None:
+    figure = read_figure(small(tmp_path))
+    assert [point.values["nodes"] for point in figure.points("full")] == [10, 200, 1000]
+    assert len(figure.points("quick")) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('family = "size"', 'family = "guess"', "family"),
+        ('check = "between"', 'check = "looks right"', "check"),
+        ('title = "a small one"', 'title = "a small one"\nspeed = 1', "speed"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_figure(small(tmp_path, SMALL.replace(old, new)))
+
+
+def test_a_point_runs_once_and_another_value_is_another_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Any] = []
+
+    def family(values: dict[str, Any]) -> dict[str, Any]:
+        ran.append(values["nodes"])
+        if values["nodes"] == 200 and len(ran) < 3:
+            raise KeyboardInterrupt
+        return {"bytes": 4 * values["nodes"]}
+
+    monkeypatch.setitem(campaign.FAMILIES, "size", family)
+    figure, store = read_figure(small(tmp_path)), Store(tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        run_points(figure.points("quick"), store, 1)
+    rows = run_points(figure.points("full"), store, 1)
+    assert ran == [10, 200, 200, 1000]  # 10 was kept when the run was broken off
+    assert [row["bytes"] for row in rows] == [40, 800, 4000]
+    assert verdict_on(figure.claims[0], figure, rows).verdict == CONFIRMED
+
+
+def test_a_point_that_fails_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def family(values: dict[str, Any]) -> dict[str, Any]:
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setitem(campaign.FAMILIES, "size", family)
+    figure = read_figure(small(tmp_path))
+    rows = run_points(figure.points("quick"), Store(tmp_path / "out"), 1)
+    assert [row["error"] for row in rows] == ["ZeroDivisionError: by hand"] * 2
+    assert verdict_on(figure.claims[0], figure, rows).verdict == UNDECIDED
+
+
+def listed(**settings: Any) -> ListedClaim:
+    return ListedClaim("K", "S000", "§", "words", **settings)
+
+
+def test_one_check_that_refutes_is_enough() -> None:
+    found = [Verdict("K", CONFIRMED, "1"), Verdict("K", REFUTED, "2"), Verdict("other", REFUTED)]
+    (verdict,) = all_verdicts([listed()], found, {})
+    assert (verdict.verdict, verdict.numbers) == (REFUTED, "2; 1")
+
+
+@pytest.mark.parametrize(
+    ("claim", "passed", "expected"),
+    [
+        (listed(), {}, UNDECIDED),
+        (listed(unmeasurable="why"), {}, NOT_MEASURABLE),
+        (listed(tests=("t",)), {}, UNDECIDED),
+        (listed(tests=("t",)), {"t": True}, CONFIRMED),
+        (listed(tests=("t",)), {"t": False}, REFUTED),
+        (listed(tests=("t", "u")), {"t": True}, UNDECIDED),
+        (listed(tests=("t",), if_passed=REFUTED), {"t": True}, REFUTED),
+        (listed(tests=("t",), if_passed=REFUTED), {"t": False}, UNDECIDED),
+    ],
+)
+def test_what_tests_decide(claim: ListedClaim, passed: dict[str, bool], expected: str) -> None:
+    (verdict,) = all_verdicts([claim], [], passed)
+    assert verdict.verdict == expected
+
+
+def test_figures_are_where_the_package_looks() -> None:
+    assert sorted(path.stem for path in FIGURES.glob("*.toml")) == [f.name for f in all_figures()]

@@ -7,6 +7,8 @@ from causalcast import version
 from causalcast.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from causalcast.clients.connect import RemoteGroup, RemoteMessage, RemoteNode, RemoteReceipt
+    from causalcast.clients.connect import connect as connect
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
     from causalcast.runtime.node import Group, Node, Receipt
@@ -21,11 +23,16 @@ __all__ = [
     "Node",
     "Receipt",
     "ReceivedMessage",
+    "RemoteGroup",
+    "RemoteMessage",
+    "RemoteNode",
+    "RemoteReceipt",
     "SyncGroup",
     "SyncMessage",
     "SyncNode",
     "SyncReceipt",
     "__version__",
+    "connect",
     "open",
     "open_sync",
     "report",
@@ -38,10 +45,15 @@ _MODULES = {
     "Node": "runtime.node",
     "Receipt": "runtime.node",
     "ReceivedMessage": "runtime.received_message",
+    "RemoteGroup": "clients.connect",
+    "RemoteMessage": "clients.connect",
+    "RemoteNode": "clients.connect",
+    "RemoteReceipt": "clients.connect",
     "SyncGroup": "runtime.sync_node",
     "SyncMessage": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",
     "SyncReceipt": "runtime.sync_node",
+    "connect": "clients.connect",
     "open": "runtime.operating.opening",
     "open_sync": "runtime.operating.opening",
     "report": "pipeline.report_runs",
@@ -65,7 +77,12 @@ def _loaded(name: str) -> Any:
     try:
         return getattr(import_module(f"causalcast.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in _OF_TOOLS:
+        lacking = (error.name or "").partition(".")[0]
+        if lacking == "websockets":
+            raise MissingDependency(
+                f"causalcast.{name} needs {error.name}: pip install 'causalcast[clients]'"
+            ) from None
+        if lacking in _OF_TOOLS:
             raise MissingDependency(
                 f"causalcast.{name} needs {error.name}: pip install 'causalcast[tools]'"
             ) from None

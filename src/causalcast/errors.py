@@ -8,7 +8,9 @@
     ├── TraceError         a trace cannot be read, or contradicts its own format
     ├── MissingDependency  this machine lacks Java, a compiler or an extra; says what to do
     └── NodeError          the application asked a node for something it cannot do
-        └── LeftBehind     the others go on without this node: start it again, as somebody new
+        ├── LeftBehind     the others go on without this node: start it again, as somebody new
+        ├── Unanswered     a client cannot know whether a publication was made
+        └── Gap            a client cannot go on where it was: what it lacks is not kept any more
 
 Bugs are assertions, not exceptions of this tree.
 """
@@ -54,3 +56,15 @@ class NodeError(CausalcastError):
 
 class LeftBehind(NodeError):
     """What this node lacks nobody has any more; it stopped, and can come back as somebody new."""
+
+
+class Unanswered(NodeError):
+    """The node that was asked to publish is gone: it may have been done, or not."""
+
+
+class Gap(NodeError):
+    """What comes next for this client is not kept any more: begin anew, with state of others."""
+
+    def __init__(self, text: str, group: str) -> None:
+        super().__init__(text)
+        self.group = group

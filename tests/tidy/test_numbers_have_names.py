@@ -19,6 +19,7 @@ ROOMS = (
     "wire",
     "trace.node_log",
     "runtime",
+    "clients",
     "disk",
 )
 
@@ -50,7 +51,9 @@ CODES = {
     "trace.node_log": "NONE",
     "runtime.links.greeting": "ANYBODY",
     "runtime.lives": "UNKNOWN",
+    "clients.door": "UNTIL_FOR_EVER",
     "runtime.security.admission": "ANY_NUMBER",
+    "runtime.security.authority": "NO_NODE",
     "runtime.storage.durable_entry": "NO_GROUP",
 }
 # Widths, versions and lengths: who writes and who reads must have the same.
@@ -75,6 +78,8 @@ FORMATS = {
     "runtime.node_config": "SHORTEST_KEY",
     "runtime.operating.control_client": "_LONGEST_PATH",
     "runtime.security.authority": "_LONGEST_NAME",
+    "runtime.security.client_token": "LONGEST_NAME LONGEST_TOKEN",
+    "clients.protocol": "VERSION LENGTH_BYTES LONGEST_KEY",
     "runtime.security.signatures": "SIGNATURE_BYTES LENGTH_BYTES",
     "runtime.storage.journal_frames": "SECTOR ENTRY_HEAD _LIMIT",
     "disk": "OWNER_ALONE WHOM_THE_UMASK_LETS",
@@ -85,6 +90,7 @@ FACTORS = {
     "parts.kept_weight": "KEPT_OVERHEAD",
     "parts.safe_links.crowding": "HALF",
     "runtime.host.inbox": "OVERHEAD",
+    "clients.door": "FRAME_OVERHEAD",
     "runtime.security.waiting": "OVERHEAD FEW",
     "runtime.links.links": "MOST_COUNTED",  # peers that people are shown numbers of
     "datagrams.point_to_point": "JITTER",

@@ -14,16 +14,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.spec import ProtocolSpec
-from causalcast.errors import NodeError
+from causalcast.errors import MissingDependency, NodeError
 from causalcast.limits import Limit
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
-from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.node_config import ClientDoor, NodeConfig
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.loop_lag import LoopLag
 from causalcast.runtime.observing.metrics import exposition
@@ -309,6 +309,27 @@ def _checked(message: MessageId) -> MessageId:
     return message
 
 
+class ClientNumbers(Protocol):
+    """What a node shows of the door for its clients."""
+
+    def numbers(self) -> dict[str, Any]: ...
+
+
+def _door_of(
+    node: "Node", config: ClientDoor
+) -> contextlib.AbstractAsyncContextManager[ClientNumbers]:
+    """The door for clients. It is made of the node, so it is known only where one is asked for."""
+    try:
+        from causalcast.clients.door import opened
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "websockets":
+            raise
+        raise MissingDependency(
+            "[clients] listen needs websockets: pip install 'causalcast[clients]'"
+        ) from None
+    return opened(node, config)
+
+
 Controlled = Callable[["Node"], contextlib.AbstractAsyncContextManager[None]]
 
 
@@ -328,6 +349,7 @@ class Node:
         self._host: Host | None = None
         self._metrics: MetricsServer | None = None
         self._lag: LoopLag | None = None  # of a loop that is this machine's
+        self._door: ClientNumbers | None = None
 
     @property
     def id(self) -> NodeId:
@@ -362,6 +384,10 @@ class Node:
             if self.config.metrics is not None:
                 self._metrics = MetricsServer(self.config.metrics, self.metrics, self._trouble)
                 await self._metrics.start()
+            if self.config.clients is not None:
+                self._door = await self._ways_in.enter_async_context(
+                    _door_of(self, self.config.clients)
+                )
             if self._control is not None:
                 await self._ways_in.enter_async_context(self._control(self))
         except BaseException:  # an interrupt, too: nobody has a handle on what was started
@@ -467,6 +493,8 @@ class Node:
         if self._lag is not None:
             lag = self._lag
             status["loop_lag"] = {"last_seconds": lag.last, "seconds": lag.took.as_numbers()}
+        if self._door is not None:
+            status["clients"] = self._door.numbers()
         return status
 
     def _look_no_more(self) -> None:

@@ -5,6 +5,7 @@
 [protocol] name and its options     [overlay] kind and its options    [detector] kind, its options
 [storage] path, durable             [trace] path, level, max_bytes    [limits]  [metrics] listen
 [security] tls, identity, authority, sign                              [rights.GROUP] publish, …
+[clients] listen, tls, certificate, key, origins, groups, kept_messages, kept_bytes
 [udp] cluster_key                   (with [node] transport = "udp")
 
 On an overlay that changes nodes know nobody at first: they join through a contact, and the one
@@ -84,6 +85,24 @@ KEPT_BYTES: Final = Limit(
     about="messages kept for neighbours that lack them; then nobody publishes",
     setting="[limits] kept_bytes",
 )
+KEPT_FOR_CLIENTS: Final = Limit(
+    "runtime.node_config.kept_for_clients",
+    10_000,
+    least=1,
+    most=1 << 24,
+    unit="messages",
+    about="the last deliveries, kept for clients that come back",
+    setting="[clients] kept_messages",
+)
+KEPT_FOR_CLIENTS_BYTES: Final = Limit(
+    "runtime.node_config.kept_for_clients_bytes",
+    16 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="the same in bytes of memory",
+    setting="[clients] kept_bytes",
+)
 
 
 @dataclass
@@ -110,6 +129,20 @@ class Security:
     identity: Path = Path("identity")  # a folder of `causalcast keys`
     authority: Path | None = None  # this node gives identities to those who have a token
     sign: bool = False  # origins sign what they publish
+
+
+@dataclass(frozen=True)
+class ClientDoor:
+    """Where programs and browsers that are no nodes come in, and who of them may."""
+
+    listen: Address
+    tls: bool
+    certificate: Path | None  # None: the node's own, which clients know by their token
+    key: Path | None
+    origins: list[str]  # of pages in browsers
+    groups: list[str]
+    kept_messages: int  # for clients that come back
+    kept_bytes: int
 
 
 @dataclass
@@ -140,6 +173,7 @@ class NodeConfig:
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
     transport: str = "tcp"
     cluster_key: bytes = b""  # seals the datagrams of UDP
+    clients: ClientDoor | None = None
 
     @staticmethod
     def read(path: Path) -> "NodeConfig":
@@ -267,6 +301,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     if metrics_table.has("listen"):
         metrics = _address(metrics_table, "listen", metrics_table.text("listen"))
     metrics_table.finish()
+    clients = _clients(table, security, blueprint, folder)
     rights = Rights.read(table.table("rights"), groups)
     rights.check_members(groups, table.where)
     table.finish()
@@ -295,6 +330,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         late_groups=late_groups,
         transport=transport,
         cluster_key=cluster_key,
+        clients=clients,
     )
     _check_buildable(config, table)
     return config
@@ -357,6 +393,53 @@ def _security(table: Table, folder: Path) -> Security:
     )
     table.finish()
     return security
+
+
+def _clients(
+    whole: Table, security: Security, blueprint: Blueprint, folder: Path
+) -> ClientDoor | None:
+    """The door, if there is one."""
+    table = whole.table("clients")
+    if not table.has("listen"):
+        table.finish()
+        return None
+    listen = _address(table, "listen", table.text("listen"))
+    has_own = table.has("certificate") or table.has("key")
+    tls = table.flag("tls", security.tls or has_own)
+    if tls and not security.tls and not has_own:
+        raise table.wrong("tls", True, "certificate and key, for this node has no identity")
+    if not tls and has_own:
+        raise table.wrong("tls", False, "true, because there is a certificate")
+    if not (tls and security.tls):
+        what = "tokens (security.tls = false)" if tls else "TLS (clients.tls = false)"
+        if not listen.is_loopback():
+            raise ConfigError(
+                f"{whole.at('clients.listen')}: {listen} can be reached by others, and without "
+                f"{what} only loopback addresses (127.0.0.1) are allowed"
+            )
+    spec = blueprint.protocol
+    if "causal_order" not in spec.guarantees:
+        raise ConfigError(
+            f"{whole.at('clients.listen')}: {spec.name} does not promise causal order, so a client "
+            "that comes back could not be told what it has missed; choose another protocol"
+        )
+    known = blueprint.groups.names
+    groups = [str(name) for name in table.items("groups")] or list(known)
+    for name in groups:
+        if name not in known:
+            raise table.wrong("groups", name, f"groups of this cluster ({', '.join(known)})")
+    door = ClientDoor(
+        listen=listen,
+        tls=tls,
+        certificate=folder / table.text("certificate") if has_own else None,
+        key=folder / table.text("key") if has_own else None,
+        origins=[str(origin) for origin in table.items("origins")],
+        groups=groups,
+        kept_messages=table.integer("kept_messages", KEPT_FOR_CLIENTS.value, least=1),
+        kept_bytes=table.integer("kept_bytes", KEPT_FOR_CLIENTS_BYTES.value, least=1),
+    )
+    table.finish()
+    return door
 
 
 def _check_private(table: Table, places: list[tuple[str, Address]]) -> None:

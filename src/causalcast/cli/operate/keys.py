@@ -14,6 +14,7 @@ from causalcast.runtime.links.enrolment import enrol
 from causalcast.runtime.links.links import DIAL_TIMEOUT
 from causalcast.runtime.operating.joining import WayIn, why_no_answer
 from causalcast.runtime.security.authority import AUTHORITY_DAYS, NODE_DAYS, Authority
+from causalcast.runtime.security.client_token import make_client_token
 from causalcast.runtime.security.identity import Identity, parse_ids
 from causalcast.runtime.security.join_token import make_token
 
@@ -34,6 +35,7 @@ def add_to(subparsers: Any) -> None:
     token = _add(commands, "token", "make a token with which one newcomer may join", run_token)
     token.add_argument("--id", default=f"1-{NODE_LIMIT - 1}", help="who it may be (default: any)")
     token.add_argument("--minutes", type=_duration, default=60.0, help="how long it can be used")
+    _add_client(commands)
     enrolled = commands.add_parser("enrol", help="get an identity with a token, at a running node")
     add_way_in(enrolled, "of the node that has the authority")
     enrolled.add_argument("--token", required=True, help="of `causalcast keys token`")
@@ -54,6 +56,20 @@ def add_to(subparsers: Any) -> None:
     )
     renew.add_argument("--finish", action="store_true", help="believe the old one no longer")
     _add(commands, "list", "what was given out, used and revoked", run_list)
+
+
+def _add_client(commands: Any) -> None:
+    client = _add(commands, "client", "make a token for clients of the door", run_client)
+    client.add_argument("--name", required=True, help="who it is; keys of publications go by it")
+    for right, verb in (("publish", "publish to"), ("subscribe", "read")):
+        client.add_argument(
+            f"--{right}",
+            nargs="+",
+            default=[],
+            metavar="GROUP",
+            help=f"groups it may {verb}; doc/* are all that begin with doc/ (default: none)",
+        )
+    client.add_argument("--hours", type=_duration, default=24.0, help="how long it is believed")
 
 
 def _add(commands: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
@@ -90,6 +106,19 @@ def run_token(options: argparse.Namespace) -> int:
     """`causalcast keys token`: prints the token alone, for pipes."""
     lifetime = timedelta(minutes=options.minutes)
     token = make_token(Authority.open(options.authority), *_ids(options.id), lifetime)
+    _tell(options, {"token": token}, token)
+    return 0
+
+
+def run_client(options: argparse.Namespace) -> int:
+    """`causalcast keys client`: prints the token alone, for pipes."""
+    token = make_client_token(
+        Authority.open(options.authority),
+        options.name,
+        options.publish,
+        options.subscribe,
+        timedelta(hours=options.hours),
+    )
     _tell(options, {"token": token}, token)
     return 0
 
@@ -171,9 +200,9 @@ def run_list(options: argparse.Namespace) -> int:
         return 0
     for line in shown:
         first, last = line["ids"]
-        ids = str(first) if first == last else f"{first}-{last}"
+        ids = line.get("client") or (str(first) if first == last else f"{first}-{last}")
         until = datetime.fromtimestamp(line["until"], UTC).date()
-        print(f"{line['for']:>4} {ids:<14} until {until}  {line['state']:<14} {line['serial']}")
+        print(f"{line['for']:>6} {ids:<14} until {until}  {line['state']:<14} {line['serial']}")
     return 0
 
 

@@ -19,7 +19,7 @@ from causalcast.registry import (
 
 ROOMS = (
     "core", "parts", "datagrams", "detectors", "overlays", "protocols", "wire", "trace.node_log",
-    "runtime",
+    "runtime", "clients",
 )  # fmt: skip
 SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 

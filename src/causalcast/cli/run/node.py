@@ -89,6 +89,9 @@ def _add_up(subparsers: Any) -> None:
         metavar="HOST:PORT",
         help=f"serve a live view, too (default address: {DEFAULT_LISTEN}; port 0: any)",
     )
+    up.add_argument(
+        "--clients", action="store_true", help="give every node a door for clients, on loopback"
+    )
     up.set_defaults(run=run_up)
 
 
@@ -168,6 +171,7 @@ def run_up(options: argparse.Namespace) -> int:
         groups=_groups(options.groups, options.nodes),
         trace_level=options.trace,
         tls=not options.insecure,
+        clients=options.clients,
     )
     cluster = LocalCluster.made_or_found(options.dir, plan)
     # Whoever stops us, by Ctrl-C or by SIGTERM, wants the nodes stopped in good order. A script's
@@ -212,7 +216,20 @@ def _show_cluster(cluster: LocalCluster, console: Console) -> None:
     where = "" if cluster.folder == DEFAULT_DIR else f" --dir {cluster.folder}"
     console.print(f"listen:   causalcast sub {group} --node {cluster.ids[-1]}{where}")
     console.print(f"publish:  causalcast pub {group} 'hello' --node 1{where}")
+    if cluster.plan.clients:
+        _show_doors(cluster)
     console.print("[bold]Ctrl-C stops the cluster[/]")
+
+
+def _show_doors(cluster: LocalCluster) -> None:
+    """On lines of their own, unwrapped: they are copied."""
+    for node in cluster.ids:
+        print(f"clients of node {node}: {cluster.door_of(node)}")
+    if cluster.plan.tls:
+        authority = cluster.folder / "authority"
+        print(
+            f"a token: causalcast keys client {authority} --name me --publish '*' --subscribe '*'"
+        )
 
 
 def _wait_for_ctrl_c(cluster: LocalCluster, console: Console) -> None:

@@ -176,6 +176,7 @@ class Effects(World):
 
     def joined(self, node: NodeId, effect: Joined) -> None:
         self._stack.note_joined(effect.group)
+        self._observed.late_groups[effect.group] = None
         self._state.later(self._rows.add, self._state.at_us, JOIN, -1, effect.group)
         self._state.later(self._membership_news.set)
 

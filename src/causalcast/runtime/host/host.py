@@ -34,6 +34,7 @@ from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import LEAVE, NOTE, complete_log, open_log
 from causalcast.runtime.security.authority import Authority
 from causalcast.runtime.security.tls import Tls, objection_to
+from causalcast.runtime.storage.durable_entry import Keyed
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.journal_frames import Place
 from causalcast.runtime.storage.stored_bodies import StoredBodies
@@ -88,6 +89,8 @@ class Host:
         memory = self.earlier.memory
         self.observed.published_in = memory.published_in
         self.observed.delivered_in = memory.delivered_in
+        self.observed.late_groups = memory.late_groups
+        self.inbox.handled = memory.handled
         met = memory.met if config.restart() == "resume" else {}
         self._acquaintances = Acquaintances(self.observed, met)
         self._listener = LinkListener(
@@ -354,9 +357,12 @@ class Host:
 
     # What the application and the operator do
 
-    def publish(self, group: GroupId, body: bytes) -> MessageId | Awaitable[MessageId]:
-        """Publish `body`: its id if that is done, else what is done when it is durable."""
-        return self.parts.publishing.publish(group, body)
+    def publish(
+        self, group: GroupId, body: bytes, keyed: Keyed | None = None
+    ) -> MessageId | Awaitable[MessageId]:
+        """Publish `body`: its id if that is done, else what is done when it is durable. `keyed`:
+        who wants to know it again, and by what key."""
+        return self.parts.publishing.publish(group, body, keyed)
 
     def acknowledge(self, message: MessageId) -> "asyncio.Future[None] | None":
         """The application has handled `message`; returns what is done when that is durable."""

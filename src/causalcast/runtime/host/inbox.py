@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
-from causalcast.runtime.storage.durable_entry import StoredMessage
+from causalcast.runtime.storage.durable_entry import StoredMessage, note_handled
 from causalcast.runtime.storage.journal_frames import Place
 
 # What the application does with a delivery: all of it at once, or something that is to be awaited.
@@ -76,6 +76,9 @@ class Inbox:
         self._load = load  # a body from the journal
         self._on_full = on_full
         self._beside = beside
+        # By group and origin the last one that was handled, over all lives; None: an earlier
+        # version did not write it down. A client that has less cannot go on here.
+        self.handled: dict[int, dict[int, int]] | None = {}
         self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
         self._groups: dict[GroupId, GroupInbox] = {}
@@ -162,7 +165,12 @@ class Inbox:
 
     def acknowledge(self, message: MessageId) -> bool:
         """The application has handled `message`; False if it had done so before."""
-        return self.unacknowledged.pop(message, None) is not None
+        waiting = self.unacknowledged.pop(message, None)
+        if waiting is None:
+            return False
+        if self.handled is not None:
+            note_handled(self.handled, waiting.group, message)
+        return True
 
     def is_read(self, group: GroupId) -> bool:
         """Whether somebody else has the deliveries of `group`: a callback, or one who waits."""

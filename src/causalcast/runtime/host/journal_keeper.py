@@ -124,6 +124,9 @@ class JournalKeeper:
             self._earlier.lives,
             [int(node) for node in self._nodes],
             self._acquaintances.all_known(),
+            self._earlier.memory.keys.stored(),
+            self._inbox.handled,
+            list(self._observed.late_groups),
         )
 
     def _counts_with_held(self) -> tuple[dict[int, int], dict[int, int]]:

@@ -18,6 +18,7 @@ class Observed:
     def __init__(self, clock: NodeClock) -> None:
         self.published_in: dict[int, int] = {}  # per group, over all lives
         self.delivered_in: dict[int, int] = {}
+        self.late_groups: dict[int, None] = {}  # that were joined after the beginning, in any life
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
         self.took = Histogram()  # from the arrival of a message here to its delivery, in this life

@@ -26,6 +26,9 @@ from causalcast.runtime.links.links import Links
 from causalcast.runtime.node_trace import PUBLISH
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
+from causalcast.runtime.storage import durable_entry
+from causalcast.runtime.storage.durable_entry import Keyed
+from causalcast.runtime.storage.publication_keys import PublicationKeys
 
 PUBLISH_PER_TURN: Final = Limit(
     "runtime.host.publishing.publish_per_turn",
@@ -47,8 +50,11 @@ PAUSE_AFTER: Final = Limit(
 
 @final
 class Publishing:
-    """Numbers publications and lets the stack publish them. It looks at much: a publication is
-    refused for its size, for rights, for what the protocol says, for an older disk."""
+    """Numbers publications and lets the stack publish them.
+
+    Large because it looks at much: a publication is refused for its size, for rights, for what the
+    protocol says, for an older disk; and a client may want to know it again by a key.
+    """
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Publishing:
         signatures: Signatures | None,
         groups: Groups,
         body_bytes: int,
+        keys: PublicationKeys,
         may_refuse: bool,  # the protocol may, to some groups at some times
     ) -> None:
         self.published = published  # the number of the last publication, durable or not
@@ -89,29 +96,32 @@ class Publishing:
         self._signatures = signatures
         self._groups = groups
         self._body_bytes = body_bytes
+        self._keys = keys
         self._may_refuse = may_refuse
 
-    def publish(self, group: GroupId, body: bytes) -> MessageId | Awaitable[MessageId]:
+    def publish(
+        self, group: GroupId, body: bytes, keyed: Keyed | None = None
+    ) -> MessageId | Awaitable[MessageId]:
         """Publish `body`: its id if that is done, else what is done when it is durable, or when
         links, disk and application keep up and it was this one's turn."""
         if self._steps.journal is not None:
             if self._pressure.is_overloaded():
-                return self._publish_later(group, body)
-            return self._publish_durably(group, body)
+                return self._publish_later(group, body, keyed)
+            return self._publish_durably(group, body, keyed)
         self._since_pause += len(body) + PAUSE_AFTER.value // PUBLISH_PER_TURN.value
         has_room = not self._inbox.is_full and not self._links.outlets.congested
         if has_room and self._since_pause <= PAUSE_AFTER.value:
-            return self._publish_at_once(group, body)
-        return self._publish_later(group, body)
+            return self._publish_at_once(group, body, keyed)
+        return self._publish_later(group, body, keyed)
 
-    async def _publish_later(self, group: GroupId, body: bytes) -> MessageId:
+    async def _publish_later(self, group: GroupId, body: bytes, keyed: Keyed | None) -> MessageId:
         if self._steps.journal is None:
             await self._wait_for_a_turn(len(body))
         if self._pressure.is_overloaded():
             await self._pressure.wait_for_room()
         if self._steps.journal is None:
-            return self._publish_at_once(group, body)
-        return await self._publish_durably(group, body)
+            return self._publish_at_once(group, body, keyed)
+        return await self._publish_durably(group, body, keyed)
 
     async def _wait_for_a_turn(self, size: int) -> None:
         """Nothing else makes publishers wait here: let frames leave, and come. However many they
@@ -129,8 +139,10 @@ class Publishing:
         self._pauses = False
         self._since_pause = 0
 
-    def _publish_durably(self, group: GroupId, body: bytes) -> "asyncio.Future[MessageId]":
-        publication = self._next_publication(group, body)
+    def _publish_durably(
+        self, group: GroupId, body: bytes, keyed: Keyed | None
+    ) -> "asyncio.Future[MessageId]":
+        publication = self._next_publication(group, body, keyed)
         durable: asyncio.Future[MessageId] = self._loop.create_future()
         self._steps.start()
         if self._rows.wants[PUBLISH]:
@@ -140,8 +152,8 @@ class Publishing:
         self._let_stack_publish(publication, durable)
         return durable
 
-    def _publish_at_once(self, group: GroupId, body: bytes) -> MessageId:
-        publication = self._next_publication(group, body)
+    def _publish_at_once(self, group: GroupId, body: bytes, keyed: Keyed | None) -> MessageId:
+        publication = self._next_publication(group, body, keyed)
         self._steps.start()
         if self._rows.wants[PUBLISH]:
             about = (publication.id, group, -1, len(body))
@@ -167,7 +179,7 @@ class Publishing:
         if self._running.is_over:
             self._running.check_alive()
 
-    def _next_publication(self, group: GroupId, body: bytes) -> Publication:
+    def _next_publication(self, group: GroupId, body: bytes, keyed: Keyed | None) -> Publication:
         if len(body) > self._body_bytes:
             raise NodeError(
                 f"a body of {len(body)} bytes; at most {self._body_bytes} are accepted "
@@ -189,6 +201,16 @@ class Publishing:
             self._acquaintances.refuse_to_publish()
         self.published += 1
         message = message_id(self._me, self.published)
+        if keyed is not None:
+            self._note_key(keyed)
         if self._signatures is not None:
             body = self._signatures.sign(message, group, body)
         return Publication(message, group, body)
+
+    def _note_key(self, keyed: Keyed) -> None:
+        """Write down the key of the publication that comes now, in front of it."""
+        key, _, digest = keyed.key
+        keyed.key = (key, self.published, digest)
+        self._keys.add(keyed.client, keyed.key)
+        if self._steps.journal is not None:
+            self._steps.journal.append(durable_entry.encode(keyed))

@@ -85,6 +85,8 @@ def exposition(status: Mapping[str, Any]) -> str:
     if "loop_lag" in status:
         text = "How much later than planned the event loop did something, looked at twice a second."
         histogram("loop_lag_seconds", text, status["loop_lag"]["seconds"])
+    if "clients" in status:
+        _clients(status["clients"], metric, labelled)
     _process(status["process"], metric)
     metric(
         "link_trouble_total",
@@ -139,6 +141,19 @@ def _waiting(status: Mapping[str, Any], metric: Metric, labelled: Labelled) -> N
     metric("kept_messages", "gauge", text, labelled("peer", status["kept_for"]))
     text = "Delivered, not taken by the application yet, by group."
     metric("inbox_messages", "gauge", text, labelled("group", status["inbox"]))
+
+
+def _clients(clients: Mapping[str, Any], metric: Metric, labelled: Labelled) -> None:
+    """The door: who is there, what is kept for those who come back, who was let go and why."""
+    for name, text in (
+        ("connections", "Clients that are connected."),
+        ("unacknowledged", "Messages that clients were sent and did not acknowledge."),
+        ("kept_messages", "The last deliveries, kept for clients that come back."),
+        ("kept_bytes", "The same in bytes."),
+    ):
+        metric(f"client_{name}", "gauge", text, {"": clients[name]})
+    text = "Requests and connections of clients that were refused, slowed down or ended, by reason."
+    metric("client_refusals_total", "counter", text, labelled("reason", clients["let_go"]))
 
 
 def _process(process: Mapping[str, float], metric: Metric) -> None:

@@ -58,6 +58,7 @@ class ClusterPlan:
     transport: str = "tcp"
     tls: bool = True
     addresses: dict[int, str] = field(default_factory=dict)  # none: free ports on loopback
+    clients: bool = False  # every node has a door
     # What a process runs, in front of the path of its TOML. It stops when its stdin closes, so
     # that no node outlives whoever started it.
     command: Sequence[str] = (
@@ -77,6 +78,7 @@ class ClusterPlan:
             "trace_level": self.trace_level,
             "transport": self.transport,
             "tls": self.tls,
+            **({"clients": True} if self.clients else {}),
         }
 
 
@@ -134,6 +136,13 @@ class LocalCluster:
     def new_addresses(self, nodes: list[int]) -> dict[int, str]:
         """Where these nodes will listen: free ports of this moment."""
         return dict(zip(nodes, free_addresses(len(nodes)), strict=True))
+
+    def door_of(self, node: int) -> str:
+        """The address at which clients find a node; empty if there is no door."""
+        door = NodeConfig.read(self.config_of(node)).clients
+        if door is None:
+            return ""
+        return f"{'wss' if door.tls else 'ws'}://{door.listen}"
 
     def folder_of(self, node: int) -> Path:
         """Where everything of a node is."""
@@ -298,6 +307,7 @@ class LocalCluster:
             f"[security]\n{self._security(node)}\n"
             '[storage]\npath = "data"\n\n'
             f'[trace]\npath = "trace"\nlevel = "{plan.trace_level}"\n'
+            + (f'\n[clients]\nlisten = "{free_addresses(1)[0]}"\n' if plan.clients else "")
         )
 
     def _security(self, node: int) -> str:

@@ -41,6 +41,8 @@ from causalcast.runtime.security.revocations import MOST_BYTES, Revocations, nod
 
 AUTHORITY_KEY: Final = "authority.key"
 ISSUED: Final = "issued.jsonl"
+CLIENT: Final = "client"  # what a token for clients is for
+NO_NODE: Final = -1  # a client is none
 
 AUTHORITY_DAYS: Final = 3650
 NODE_DAYS: Final = 365
@@ -140,6 +142,22 @@ class Authority:
         key = Ed25519PrivateKey.generate()
         with self._alone():
             return self._certify(JOIN, first, last, key.public_key(), lifetime), key
+
+    def enter_client(self, name: str, lifetime: timedelta) -> tuple[int, datetime]:
+        """Write down a token for a client; its serial, by which it is revoked, and its end."""
+        serial = x509.random_serial_number()
+        until = min(datetime.now(UTC) + lifetime, self.certificates[0].not_valid_after_utc)
+        with self._alone():
+            self._remember(
+                {
+                    "serial": serial,
+                    "for": CLIENT,
+                    "ids": [NO_NODE, NO_NODE],
+                    "client": name,
+                    "until": int(until.timestamp()),
+                }
+            )
+        return serial, until
 
     def redeem(self, ticket: Passport, node: int, public_key: Ed25519PublicKey) -> x509.Certificate:
         """The identity that a token allows; NodeError for one that was used before.

@@ -11,11 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from causalcast.core.groups import Groups
-from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.runtime.lives import MOST_PAST, Known, PastLife
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
+from causalcast.runtime.storage.publication_keys import PublicationKeys, StoredKey
 
 NO_GROUP: Final = -1
 GROUPS: Final = "groups"  # among the facts of an identity
@@ -87,6 +88,10 @@ class Snapshot(msgspec.Struct, tag=3, array_like=True):
     lives: list[PastLife]  # the last ones, the oldest first
     nodes: list[int]  # of the graph; what others had by then can be brought to nobody else
     met: dict[int, Known]  # by node
+    # What clients need to go on where they were; none in journals of earlier versions.
+    keys: dict[str, list[StoredKey]] = {}  # by client, the oldest first
+    handled: dict[int, dict[int, int]] | None = None  # by group and origin: the last one handled
+    late_groups: list[int] = []
 
 
 class StillWaiting(msgspec.Struct, tag=4, array_like=True):
@@ -108,7 +113,18 @@ class Met(msgspec.Struct, tag=6, array_like=True):
     known: Known
 
 
-Entry = Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met
+class Keyed(msgspec.Struct, tag=7, array_like=True):
+    """The publication with this number, if it stands behind this, is that of a client's key.
+
+    It is written before the publication, so that none is there without its key. Where a crash came
+    between them the number is used again, and the key means nothing.
+    """
+
+    client: str
+    key: StoredKey
+
+
+Entry = Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met | Keyed
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Entry)
@@ -178,6 +194,10 @@ class Memory:
         self.lives: list[PastLife] = []  # the last ones, the oldest first
         self.nodes: list[int] | None = None  # who was there at the last compaction
         self.met: dict[int, Known] = {}
+        self.keys = PublicationKeys()
+        # By group and origin the last one that was handled; None where an earlier version forgot.
+        self.handled: dict[int, dict[int, int]] | None = {}
+        self.late_groups: dict[int, None] = {}  # that were joined after the beginning
 
     def take_in(self, entries: Iterable[StoredEntry]) -> None:
         """Go through the journal."""
@@ -189,8 +209,9 @@ class Memory:
                 self._take_step(entry, stored)
             elif isinstance(entry, Acknowledged):
                 for message in entry.messages:
-                    self.inbox.pop(MessageId(message), None)
+                    self._take_handled(self.inbox.pop(MessageId(message), None))
             elif isinstance(entry, Started):
+                self.keys.forget_beyond(self.published)
                 self.starts, self.identity = entry.count, entry.identity
                 self._found(self.groups_then())
                 self.incarnation = entry.incarnation
@@ -201,9 +222,16 @@ class Memory:
                 self.records.extend(entry.records)
             elif isinstance(entry, Met):
                 self.met[entry.node] = entry.known
+            elif isinstance(entry, Keyed):
+                self.keys.add(entry.client, entry.key)
             else:
                 self._take_deliveries(entry, stored)
+        self.keys.forget_beyond(self.published)
         self._found(len(self._all_groups.names))
+
+    def _take_handled(self, stored: StoredMessage | None) -> None:
+        if stored is not None and self.handled is not None:
+            note_handled(self.handled, stored.group, stored.id)
 
     def groups_then(self) -> int:
         """How many of the groups of now there were when the journal was last used; all of them
@@ -273,6 +301,7 @@ class Memory:
             count(self.published_in, step.publication[1])
         for joined in in_full(step.joined):
             self.groups[GroupId(joined)] = None
+            self.late_groups[joined] = None
         if step.left != NO_GROUP:
             self.groups.pop(GroupId(step.left), None)
         for _, group, _ in step.deliveries:
@@ -301,6 +330,9 @@ class Memory:
         self.lives = list(snapshot.lives)
         self.nodes = snapshot.nodes
         self.met = dict(snapshot.met)
+        self.keys = PublicationKeys(snapshot.keys)
+        self.handled = snapshot.handled
+        self.late_groups = dict.fromkeys(snapshot.late_groups)
 
 
 def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
@@ -332,6 +364,16 @@ def in_full(joined: int | list[int]) -> list[int]:
 def count(counts: dict[int, int], key: int) -> None:
     """One more of `key`."""
     counts[key] = counts.get(key, 0) + 1
+
+
+def note_handled(handled: dict[int, dict[int, int]], group: int, message: MessageId) -> None:
+    """One more message that nobody is handed again; of each origin the last one counts."""
+    by_origin = handled.get(group)
+    if by_origin is None:
+        by_origin = handled[group] = {}
+    origin, number = origin_of(message), number_of(message)
+    if number > by_origin.get(origin, 0):
+        by_origin[origin] = number
 
 
 def names_in_words(names: Sequence[str]) -> str:

@@ -1,0 +1,69 @@
+"""Publications of clients: each key is published once, whoever asks and however often."""
+
+import asyncio
+from collections.abc import Sequence
+
+from causalcast.core.ids import GroupId, MessageId, message_id
+from causalcast.errors import CausalcastError
+from causalcast.runtime.host.host import Host
+from causalcast.runtime.storage.durable_entry import Keyed
+
+
+class Publications:
+    """The way of clients to the node's publishing, and what is on it."""
+
+    def __init__(self, host: Host, groups: Sequence[str]) -> None:
+        self.groups = list(groups)  # of the door
+        self._host = host
+        self._keys = host.earlier.memory.keys
+        self._ids: dict[str, GroupId] = {name: host.blueprint.groups.id_of(name) for name in groups}
+        # By client and key, with what is published.
+        self._under_way: dict[tuple[str, str], tuple[bytes, asyncio.Future[MessageId]]] = {}
+
+    def publish(
+        self, client: str, group: str, key: str, digest: bytes, body: bytes
+    ) -> "asyncio.Future[MessageId] | None":
+        """What is done when it is durable; None if the key was used for something else."""
+        if key:
+            under_way = self._under_way.get((client, key))
+            if under_way is not None:
+                return under_way[1] if under_way[0] == digest else None
+            known = self._keys.find(client, key)
+            if known is not None:
+                return self._done(known[1]) if known[2] == digest else None
+        published = self._begin(client, group, key, digest, body)
+        if key and not published.done():
+            self._under_way[client, key] = (digest, published)
+            published.add_done_callback(lambda _: self._under_way.pop((client, key), None))
+        return published
+
+    def has_number(self, published: "asyncio.Future[MessageId]") -> bool:
+        """Whether it has its place among the node's publications already."""
+        return not isinstance(published, asyncio.Task)
+
+    def is_over(self) -> bool:
+        """Whether the node stops: what was refused may be published when it is back."""
+        return self._host.running.is_over or self._host.running.is_stopping
+
+    def _begin(
+        self, client: str, group: str, key: str, digest: bytes, body: bytes
+    ) -> "asyncio.Future[MessageId]":
+        keyed = Keyed(client, (key, 0, digest)) if key else None
+        failed: asyncio.Future[MessageId]
+        try:
+            published = self._host.publish(self._ids[group], body, keyed)
+        except CausalcastError as error:
+            failed = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+        if isinstance(published, int):
+            return self._ready(published)
+        return asyncio.ensure_future(published)
+
+    def _done(self, number: int) -> "asyncio.Future[MessageId]":
+        return self._ready(message_id(self._host.me, number))
+
+    def _ready(self, message: MessageId) -> "asyncio.Future[MessageId]":
+        ready: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+        ready.set_result(message)
+        return ready

@@ -1,0 +1,413 @@
+"""One client at the door, from its first word to its last.
+
+It reads one request after the other and answers each. What its groups deliver it gets from the
+log that all clients share, so a client that reads slowly keeps nothing in memory but its window.
+One that falls behind the log is told so and let go.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+
+from causalcast.clients import protocol
+from causalcast.clients.kept_log import KeptLog, is_behind
+from causalcast.clients.protocol import (
+    Ack,
+    Done,
+    GroupList,
+    Hello,
+    ListGroups,
+    Position,
+    Presence,
+    Present,
+    Publish,
+    Published,
+    Refusal,
+    Reply,
+    Request,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    body_of,
+    decode_request,
+    delivery_frame,
+    encode,
+    id_named,
+    name_of,
+    note,
+)
+from causalcast.clients.publications import Publications
+from causalcast.core.ids import MessageId
+from causalcast.errors import CausalcastError, WireError
+from causalcast.limits import Limit, Span
+from causalcast.runtime.links.allowance import Allowance
+from causalcast.runtime.node import Node
+from causalcast.runtime.security.client_token import ClientPass, fits
+
+REQUESTS_PER_SECOND: Final = Limit(
+    "clients.session.requests_per_second",
+    2000,
+    least=1,
+    most=1 << 20,
+    unit="requests",
+    about="of one client in a second; it is read no faster, and may send two seconds' at once",
+)
+BYTES_PER_SECOND: Final = Limit(
+    "clients.session.bytes_per_second",
+    8 << 20,
+    least=1 << 10,
+    most=1 << 40,
+    unit="bytes",
+    about="of one client in a second; it is read no faster, and may send two seconds' at once",
+)
+SUBSCRIPTIONS: Final = Limit(
+    "clients.session.subscriptions",
+    1000,
+    least=1,
+    most=1 << 20,
+    unit="groups",
+    about="that one client reads",
+)
+WINDOW: Final = Limit(
+    "clients.session.window",
+    1000,
+    least=1,
+    most=1 << 20,
+    unit="messages",
+    about="that a client has been sent and has not acknowledged",
+)
+WINDOW_BYTES: Final = Limit(
+    "clients.session.window_bytes",
+    1 << 20,
+    least=1,
+    most=1 << 30,
+    unit="bytes",
+    about="the same in bytes, unless a single one is larger",
+)
+PUBLISHING: Final = Limit(
+    "clients.session.publishing",
+    256,
+    least=1,
+    most=1 << 16,
+    unit="messages",
+    about="of one client that are on their way to the disk; then it is read no further",
+)
+SENT_WITHIN: Final = Span(
+    "clients.session.sent_within",
+    20.0,
+    least=0.01,
+    most=600.0,
+    about="a client takes what it is sent within this, or is let go",
+)
+NOT_YET_AFTER: Final = Span(
+    "clients.session.not_yet_after",
+    5.0,
+    least=0.01,
+    most=600.0,
+    about="how long a client that moved waits for what it has seen elsewhere",
+)
+PASSED_OVER: Final = Limit(
+    "clients.session.passed_over",
+    1000,
+    least=1,
+    most=1 << 20,
+    unit="messages",
+    about="that are not for a client, and looked at before others have their turn",
+)
+
+
+class Ended(CausalcastError):
+    """The connection ends, and why."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Refused(CausalcastError):
+    """One request is refused, and why."""
+
+    def __init__(self, code: str, text: str, group: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+        self.group = group
+
+
+class Session:
+    """What a client may do, reads, and has not acknowledged.
+
+    Large because everything that one client can ask for is answered here.
+    """
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        node: Node,
+        log: KeptLog,
+        publications: Publications,
+        holder: ClientPass,
+        binary: bool,
+        count: Callable[[str], None],
+    ) -> None:
+        self.holder = holder
+        self._connection = connection
+        self._node = node
+        self._log = log
+        self._publications = publications
+        self._binary = binary
+        self._count = count
+        self._seen: Position = {}  # of the groups that it reads: what it has been sent
+        self._place = log.end  # of the next message to look at
+        self._window = WINDOW.value
+        self._unacknowledged: dict[MessageId, tuple[str, int]] = {}  # their groups and bytes
+        self._bytes = 0
+        self._news = asyncio.Event()
+        self._requests = Allowance(REQUESTS_PER_SECOND.value, 2 * REQUESTS_PER_SECOND.value)
+        self._traffic = Allowance(BYTES_PER_SECOND.value, 2 * BYTES_PER_SECOND.value)
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def unacknowledged(self) -> int:
+        """Messages that it has and did not acknowledge."""
+        return len(self._unacknowledged)
+
+    async def run(self) -> None:
+        """Until it hangs up, or one side has enough of the other."""
+        self._log.listeners[self._news] = None
+        sending = asyncio.create_task(self._send_messages())
+        reading = asyncio.create_task(self._read_requests())
+        try:
+            done, _ = await asyncio.wait([sending, reading], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            del self._log.listeners[self._news]
+            for task in (sending, reading, *self._answering):
+                task.cancel()
+            await asyncio.gather(sending, reading, *self._answering, return_exceptions=True)
+
+    async def send(self, frame: str | bytes) -> None:
+        """One frame; whoever does not take it is let go."""
+        try:
+            async with asyncio.timeout(SENT_WITHIN.value):
+                await self._connection.send(frame)
+        except TimeoutError:
+            raise Ended(
+                protocol.TOO_SLOW, f"nothing was read for {SENT_WITHIN.value:g} s"
+            ) from None
+
+    # What it asks for
+
+    async def _read_requests(self) -> None:
+        loop = asyncio.get_running_loop()
+        async for frame in self._connection:
+            now = loop.time()
+            pause = max(self._requests.take(1, now), self._traffic.take(len(frame), now))
+            if pause > 0:
+                self._count("slowed_down")
+                await asyncio.sleep(pause)
+            try:
+                request, body = decode_request(frame)
+            except WireError as error:
+                raise Ended(protocol.BAD_FRAME, str(error)) from None
+            await self._answer(request, body)
+
+    async def _answer(self, request: Request, body: bytes | None) -> None:
+        if isinstance(request, Hello):
+            raise Ended(protocol.BAD_FRAME, "hello was said before")
+        try:
+            if isinstance(request, Ack):
+                self._acknowledge(request)
+                return
+            if isinstance(request, Publish):
+                await self._publish(request, body)
+                return
+            reply: Reply
+            if isinstance(request, Subscribe):
+                reply = self._subscribe(request)
+            elif isinstance(request, Unsubscribe):
+                reply = self._unsubscribe(request)
+            elif isinstance(request, ListGroups):
+                reply = self._list_groups(request)
+            else:
+                reply = self._presence(request)
+        except Refused as refused:
+            self._count(refused.code)
+            reply = Refusal(_id_of(request), refused.code, str(refused), refused.group)
+        except WireError as error:
+            raise Ended(protocol.BAD_FRAME, str(error)) from None
+        await self.send(encode(reply))
+        self._news.set()
+
+    async def _publish(self, request: Publish, behind: bytes | None) -> None:
+        body = body_of(request, behind)
+        if len(request.key) > protocol.LONGEST_KEY:
+            raise WireError(f"a key of {len(request.key)} characters, expected at most 64")
+        self._check_group(request.group, self.holder.may_publish(request.group), "publish to")
+        while len(self._answering) >= PUBLISHING.value:
+            await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
+        digest = hashlib.blake2b(request.group.encode() + b"\0" + body, digest_size=8).digest()
+        published = self._publications.publish(
+            self.holder.name, request.group, request.key, digest, body
+        )
+        if published is None:
+            raise Refused(
+                protocol.KEY_USED,
+                f"key {request.key!r} was used for another body or group; every publication needs "
+                "a key of its own",
+            )
+        answering = asyncio.create_task(self._answer_published(request.id, published))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        if not self._publications.has_number(published):
+            await asyncio.wait([published])  # those behind it must not overtake it
+
+    async def _answer_published(self, number: int, published: "asyncio.Future[MessageId]") -> None:
+        reply: Reply
+        try:
+            message = await asyncio.shield(published)
+            reply = Published(number, name_of(message))
+        except CausalcastError as error:
+            code = protocol.STOPPING if self._publications.is_over() else protocol.REFUSED
+            self._count(code)
+            reply = Refusal(number, code, str(error))
+        try:
+            await self.send(encode(reply))
+        except (ConnectionClosed, Ended):
+            await self._connection.close(protocol.CLOSE_CODES[protocol.TOO_SLOW])
+
+    def _subscribe(self, request: Subscribe) -> Subscribed:
+        log = self._log
+        groups = self._groups_meant(request.groups)
+        if len({*self._seen, *groups}) > SUBSCRIPTIONS.value:
+            raise Refused(protocol.TOO_MANY, f"a client reads at most {SUBSCRIPTIONS.value} groups")
+        seen: Position = {}
+        for group in groups:
+            if request.seen is not None and group in request.seen:
+                seen[group] = dict(request.seen[group])
+                self._check_goes_on(group, seen[group], request.log)
+            elif request.since == "kept":
+                seen[group] = {}
+            else:
+                seen[group] = dict(log.delivered.get(group, {}))
+        self._seen |= seen
+        self._window = min(request.window or WINDOW.value, WINDOW.value)
+        self._place = log.first
+        return Subscribed(request.id, groups, seen, log.id, self._window)
+
+    def _check_goes_on(self, group: str, seen: dict[int, int], log_id: str) -> None:
+        """Refuse to go on where something may be missing."""
+        lacks = self._log.missing(group, seen)
+        if lacks:
+            raise Refused(
+                protocol.GAP,
+                f"{lacks} and what came before it in {group!r} is not kept here any more "
+                "([clients] kept_messages); subscribe anew, and get the state from elsewhere",
+                group,
+            )
+        if log_id != self._log.id and not self._log.is_whole(group):
+            raise Refused(
+                protocol.GAP,
+                f"this node was not in {group!r} from the beginning, or has forgotten what it "
+                "delivered there, so it cannot tell what came behind what was seen elsewhere",
+                group,
+            )
+
+    def _groups_meant(self, patterns: list[str]) -> list[str]:
+        """The groups of names and prefixes, as far as they may be read."""
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            if pattern.endswith("*"):
+                for group in self._publications.groups:
+                    if fits(pattern, group) and self.holder.may_subscribe(group):
+                        found[group] = None
+            else:
+                self._check_group(pattern, self.holder.may_subscribe(pattern), "read")
+                found[pattern] = None
+        for group in found:
+            if not self._node.group(group).is_member():
+                raise Refused(
+                    protocol.ELSEWHERE,
+                    f"node {self._node.id} is not in {group!r}; ask a node that is",
+                    group,
+                )
+        return list(found)
+
+    def _unsubscribe(self, request: Unsubscribe) -> Done:
+        for group in request.groups:
+            self._seen.pop(group, None)
+            for message in [m for m, (of, _) in self._unacknowledged.items() if of == group]:
+                self._make_room(message)
+        return Done(request.id)
+
+    def _list_groups(self, request: ListGroups) -> GroupList:
+        groups = self._publications.groups
+        return GroupList(
+            request.id,
+            [group for group in groups if self.holder.may_publish(group)],
+            [group for group in groups if self.holder.may_subscribe(group)],
+        )
+
+    def _presence(self, request: Presence) -> Present:
+        status = self._node.status()
+        return Present(request.id, self._node.id, sorted(status["links"]), status["suspected"])
+
+    def _acknowledge(self, request: Ack) -> None:
+        for name in request.messages:
+            self._make_room(id_named(name))
+        self._news.set()
+
+    def _make_room(self, message: MessageId) -> None:
+        _, size = self._unacknowledged.pop(message, ("", 0))
+        self._bytes -= size
+
+    def _check_group(self, group: str, is_allowed: bool, verb: str) -> None:
+        if not is_allowed:
+            raise Refused(protocol.NOT_ALLOWED, f"this token does not allow to {verb} {group!r}")
+        if group not in self._publications.groups:
+            raise Refused(protocol.NO_GROUP, f"there is no group {group!r} at this door")
+
+    # What it gets
+
+    async def _send_messages(self) -> None:
+        log, passed = self._log, 0
+        while True:
+            self._news.clear()
+            if self._place < log.first:
+                self._check_kept_up()
+                self._place = log.first
+            if not self._seen or not self._has_room() or self._place == log.end:
+                await self._news.wait()
+                continue
+            one = log.at(self._place)
+            self._place += 1
+            if one.group in self._seen and is_behind(self._seen, one):
+                note(self._seen, one.group, one.id)
+                self._make_room(one.id)  # it may be sent again
+                self._unacknowledged[one.id] = (one.group, len(one.body))
+                self._bytes += len(one.body)
+                await self.send(delivery_frame(one.id, one.group, one.body, self._binary))
+            else:
+                passed += 1
+                if passed % PASSED_OVER.value == 0:
+                    await asyncio.sleep(0)
+
+    def _has_room(self) -> bool:
+        return len(self._unacknowledged) < self._window and self._bytes < WINDOW_BYTES.value
+
+    def _check_kept_up(self) -> None:
+        for group, seen in self._seen.items():
+            lacks = self._log.missing(group, seen)
+            if lacks:
+                raise Ended(
+                    protocol.TOO_SLOW,
+                    f"{lacks} of {group!r} is not kept any more, and this client had not "
+                    "acknowledged enough to be sent it",
+                )
+
+
+def _id_of(request: Request) -> int:
+    return 0 if isinstance(request, (Hello, Ack)) else request.id

@@ -16,7 +16,7 @@ help:
 	@echo "make test-fast the tests that take a minute"
 	@echo "make lint      types, style, import contracts"
 	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
-	@echo "make docs      the documentation as a site, into build/site"
+	@echo "make docs      the documentation as a site, into build/site (PYODIDE=FILE: with the lab)"
 	@echo "make nightly   50,000 schedules per causal protocol"
 	@echo "make mutants   catch every planted bug again, and write docs/mutants.md"
 	@echo "make rediscover  look for our own past bugs, and write docs/rediscovered.md (hours)"
@@ -59,7 +59,7 @@ test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto
 
 docs: $(VENV)/.dev
-	$(BIN)/python scripts/docs_site.py
+	$(BIN)/python scripts/docs_site.py $(if $(PYODIDE),--pyodide $(PYODIDE))
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

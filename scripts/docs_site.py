@@ -5,7 +5,9 @@
 
 The pages are those of docs/ and the four of the repository. References are made from the package:
 each command from its `--help`, each option from the SPEC that declares it, the Python API from
-docstrings. Nothing is fetched: no fonts, no scripts of others; the search works without a server.
+docstrings. The lab is one of the pages; it runs protocols if --pyodide, CAUSALCAST_PYODIDE or the
+folder that `causalcast lab` looks into has Pyodide. Nothing is fetched: no fonts, no scripts of
+others; the search works without a server.
 """
 
 import argparse
@@ -66,9 +68,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="where both go")
     parser.add_argument("--only-source", action="store_true", help="do not run MkDocs")
+    parser.add_argument("--pyodide", type=Path, help="folder or .tgz of the npm package pyodide")
     options = parser.parse_args()
     source, site = options.build / "site_source", options.build / "site"
     write_source(source)
+    write_lab(source, options.pyodide)
     if options.only_source:
         return 0
     config = options.build / "mkdocs.yml"
@@ -113,6 +117,23 @@ def write_source(source: Path) -> None:
     (source / "reference" / "commands.md").write_text(commands_page())
     (source / "reference" / "options.md").write_text(options_page())
     (source / "reference" / "api.md").write_text(api_page())
+
+
+def write_lab(source: Path, given: Path | None) -> None:
+    """The lab as a page of the site, and a link to it where it is described."""
+    from causalcast.lab.site import HOW_TO_GET_IT, export, kept_pyodide, site
+
+    named = os.environ.get("CAUSALCAST_PYODIDE")
+    pyodide = given or (Path(named) if named else kept_pyodide())
+    export(site(pyodide), source / "lab")
+    described = source / "lab.md"
+    title, _, text = described.read_text().partition("\n")
+    link = "**[Open the lab](lab/index.html)**, served with this site by any web server."
+    if pyodide is None:
+        link = "**[See one run in the lab](lab/index.html)**; this site was built without Pyodide."
+        print(f"the lab of the site shows one run; to run others in it: {HOW_TO_GET_IT}, and")
+        print("make docs PYODIDE=FILE")
+    described.write_text(f"{title}\n\n{link}\n{text}")
 
 
 def converted(text: str, original: Path, page: Path) -> str:

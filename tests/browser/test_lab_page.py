@@ -105,7 +105,7 @@ def lab(request: pytest.FixtureRequest, browser: Any, server: LabServer) -> Iter
 def test_it_shows_a_run_plays_it_and_goes_back(lab: LabPage) -> None:
     page = lab.page
     assert lab.verdicts() == ["naive_flood: violated", "vector_clock_broadcast: ok"]
-    assert page.locator("svg.graph").count() == 2 and page.locator("canvas").count() == 2
+    assert page.locator("svg.graph").count() == 2 and page.locator(".diagram canvas").count() == 2
     assert lab.clock() == 0
     page.click("#play")
     page.wait_for_selector("#log li")

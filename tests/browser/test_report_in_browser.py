@@ -89,7 +89,7 @@ def test_a_violation_leads_to_its_place(page: Any) -> None:
 def test_two_runs_move_side_by_side(page: Any) -> None:
     page.click("text=See two of them move side by side")
     page.wait_for_selector("body[data-moving]")
-    assert page.locator("svg.graph").count() == 2 and page.locator("canvas").count() == 2
+    assert page.locator("svg.graph").count() == 2 and page.locator(".diagram canvas").count() == 2
     assert page.locator("#verdicts h3").all_inner_texts() == [
         "flood (naive_flood): violated",
         "causal (vector_clock_broadcast): ok",

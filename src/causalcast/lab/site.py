@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def page_files() -> dict[str, bytes]:
 
 
 def config(engine: str) -> bytes:
-    """Says to the page where its engine is: `pyodide` or `process`."""
+    """Says to the page where its engine is: `pyodide`, `process`, or `none`."""
     return json.dumps({"engine": engine}).encode()
 
 
@@ -151,20 +152,28 @@ def _from_archive(path: Path) -> dict[str, bytes]:
     return found
 
 
-def site(pyodide: Path, choice: dict[str, Any] | None = None) -> dict[str, bytes]:
-    """The whole page with Python inside it: needs no engine elsewhere, and no network."""
+def kept_pyodide() -> Path | None:
+    """Where somebody put it once and for all."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kept = cache / "causalcast" / "pyodide"
+    return kept if kept.is_dir() else None
+
+
+def site(pyodide: Path | None, choice: dict[str, Any] | None = None) -> dict[str, bytes]:
+    """The whole page with Python inside it: needs no engine elsewhere, and no network.
+
+    Without Pyodide it shows the chosen run, and says what it lacks for others.
+    """
     lab = Lab()
     try:
-        return {
-            **page_files(),
-            **pyodide_files(pyodide),
-            "config.json": config("pyodide"),
-            "first.json": first_run(lab, choice or story()),
-            "catalogue.json": lab.ask(json.dumps({"do": "catalogue"})).encode(),
-            "causalcast.zip": package_archive(),
-        }
+        files = {**page_files(), "first.json": first_run(lab, choice or story())}
+        files["catalogue.json"] = lab.ask(json.dumps({"do": "catalogue"})).encode()
     finally:
         lab.close()
+    if pyodide is None:
+        return {**files, "config.json": config("none")}
+    packed = {"config.json": config("pyodide"), "causalcast.zip": package_archive()}
+    return {**files, **pyodide_files(pyodide), **packed}
 
 
 def export(files: dict[str, bytes], folder: Path) -> None:

@@ -1,7 +1,6 @@
 """`causalcast lab`: a page that runs scenarios, draws what happens, and lets people interfere."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from causalcast.lab.site import (
     config,
     export,
     first_run,
+    kept_pyodide,
     page_files,
     site,
     story,
@@ -50,7 +50,7 @@ def add_to(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it."""
-    pyodide = options.pyodide or _kept_pyodide()
+    pyodide = options.pyodide or kept_pyodide()
     choice = story() if options.folder is None else choice_of_run(options.folder)
     if options.export is not None:
         if pyodide is None:
@@ -69,10 +69,3 @@ def run(options: argparse.Namespace) -> int:
         server = LabServer(files, EngineProcess(), options.port)
     serve_page(server, server.address, "the lab", not options.no_browser)
     return 0
-
-
-def _kept_pyodide() -> Path | None:
-    """Where somebody put it once and for all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    kept = cache / "causalcast" / "pyodide"
-    return kept if kept.is_dir() else None

@@ -63,9 +63,20 @@ class InProcess {
   }
 }
 
+// A page that was put somewhere without Python: what was run before can be watched, no more.
+class Nowhere {
+  constructor() { this.confined = true; }
+  async ask() {
+    return { error: "There is no Python in this page, so it shows this one run. "
+      + "`causalcast lab` runs everything; `causalcast lab --help` says how to put Python into it." };
+  }
+  stop() {}
+}
+
 export async function startEngine() {
   const config = await (await fetch("config.json")).json();
   if (config.engine === "pyodide") return new InPage();
+  if (config.engine === "none") return new Nowhere();
   const given = new URLSearchParams(location.search).get("token");
   if (given) sessionStorage.setItem("lab-token", given);
   return new InProcess(given ?? sessionStorage.getItem("lab-token") ?? "");

@@ -1,5 +1,5 @@
 // The space–time diagram: a line per node, time to the right, messages between the lines.
-import { colour } from "./moment.js";
+import { colour, inks } from "./moment.js";
 
 const TOP = 12, BOTTOM = 24;
 const LEFT = [46, 120]; // room for the names of nodes, at least and at most
@@ -59,9 +59,9 @@ export class Diagram {
     }
     const c = this.canvas.getContext("2d");
     this.still ??= document.createElement("canvas");
-    const style = getComputedStyle(document.documentElement);
-    const ink = (name) => style.getPropertyValue(`--${name}`).trim();
     const dark = document.documentElement.dataset.theme === "dark";
+    const colours = inks(dark);
+    const ink = (name) => colours[name];
     this.view(place, width);
     const looks = [this.from, this.scale, width, ratio, dark, example !== null].join();
     if (this.looks !== looks) {

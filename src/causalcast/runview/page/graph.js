@@ -1,6 +1,6 @@
 // The overlay as a graph: nodes and links can be chosen, messages move along links.
 import { layout } from "./layout.js";
-import { colour } from "./moment.js";
+import { colour, inks } from "./moment.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LONGEST_NAME = 6; // inside a circle
@@ -27,11 +27,16 @@ export class Graph {
     this.places = layout(nodes, run.picture.edges.length ? run.picture.edges : this.edges);
     this.radius = 18;
     this.svg = make("svg", { class: "graph", role: "group", "aria-label": "the overlay" });
-    host.append(this.svg);
+    // Messages are many and move all the time: on a canvas they cost a tenth of what elements would.
+    this.dots = document.createElement("canvas");
+    this.dots.className = "dots";
+    this.dots.setAttribute("aria-hidden", "true");
+    const box = document.createElement("div");
+    box.className = "overlay";
+    box.append(this.svg, this.dots);
+    host.append(box);
     this.links = make("g", {}, this.svg);
-    this.dots = make("g", { "aria-hidden": "true" }, this.svg);
     this.nodes = make("g", {}, this.svg);
-    this.pool = [];
     this.linkElements = new Map();
     this.nodeElements = new Map();
     for (const [a, b] of this.edges) this.addLink(a, b);
@@ -80,6 +85,9 @@ export class Graph {
   resize() {
     const { width, height } = this.svg.getBoundingClientRect();
     if (!width) return;
+    this.ratio = window.devicePixelRatio || 1;
+    this.dots.width = Math.round(width * this.ratio);
+    this.dots.height = Math.round(height * this.ratio);
     const crowd = Math.sqrt((width * height) / this.nodeElements.size);
     this.setRadius(Math.max(7, Math.min(18, Math.round(crowd / 6))));
     const margin = this.radius + 18;
@@ -135,25 +143,28 @@ export class Graph {
     this.drawFrames(place, dark);
   }
   drawFrames(place, dark) {
-    const frames = this.run.underWay(place);
-    while (this.pool.length < frames.length) this.pool.push(make("circle", {}, this.dots));
-    this.pool.forEach((dot, i) => {
-      const frame = frames[i];
-      const p = frame && this.at.get(frame.from), q = frame && this.at.get(frame.to);
-      set(dot, "visibility", p && q ? "visible" : "hidden");
-      if (!p || !q) return;
+    const c = this.dots.getContext("2d");
+    c.setTransform(1, 0, 0, 1, 0, 0);
+    c.clearRect(0, 0, this.dots.width, this.dots.height);
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    const lost = inks(dark).bad;
+    for (const frame of this.run.underWay(place)) {
+      const p = this.at.get(frame.from), q = this.at.get(frame.to);
+      if (!p || !q) continue;
       const length = Math.hypot(q.x - p.x, q.y - p.y) || 1;
       const edge = Math.min(0.45, this.radius / length);
       const whole = (place - frame.start) / (frame.stop - frame.start || 1);
       const share = edge + (1 - 2 * edge) * (frame.lost ? whole * 0.6 : whole);
       // The two directions of a link keep to their sides.
       const side = 4 / length;
-      dot.setAttribute("cx", p.x + (q.x - p.x) * share - (q.y - p.y) * side);
-      dot.setAttribute("cy", p.y + (q.y - p.y) * share + (q.x - p.x) * side);
-      set(dot, "r", String(frame.message ? Math.min(6, this.radius * 0.5) : 3));
-      set(dot, "fill", colour(frame.message, dark));
-      set(dot, "class", frame.lost ? "frame lost" : "frame");
-    });
+      c.beginPath();
+      c.arc(p.x + (q.x - p.x) * share - (q.y - p.y) * side,
+        p.y + (q.y - p.y) * share + (q.x - p.x) * side,
+        frame.message ? Math.min(6, this.radius * 0.5) : 3, 0, 2 * Math.PI);
+      c.fillStyle = colour(frame.message, dark);
+      c.fill();
+      if (frame.lost) { c.strokeStyle = lost; c.lineWidth = 2; c.stroke(); }
+    }
   }
 }
 

@@ -107,8 +107,28 @@ export function milliseconds(micros) {
 }
 
 // One hue per origin, far from its neighbours'.
+const colours = new Map();
 export function colour(message, dark) {
   if (!message) return dark ? "#8d94a1" : "#8a8f99";
+  const key = dark ? `${message} dark` : message;
+  let found = colours.get(key);
+  if (found === undefined) colours.set(key, found = hue(message, dark));
+  return found;
+}
+
+function hue(message, dark) {
   const origin = Number(message.split(".")[0]);
   return `hsl(${(origin * 137.5 + 205) % 360} ${dark ? 70 : 62}% ${dark ? 66 : 42}%)`;
+}
+
+// The colours of the page, by name. Asked for once: an answer makes the browser lay out everything.
+const INKS = ["ink", "soft", "card", "accent", "good", "bad", "wait"];
+const known = new Map();
+export function inks(dark) {
+  if (!known.has(dark)) {
+    const style = getComputedStyle(document.documentElement);
+    known.set(dark, Object.fromEntries(INKS.map((name) =>
+      [name, style.getPropertyValue(`--${name}`).trim()])));
+  }
+  return known.get(dark);
 }

@@ -7,8 +7,14 @@ from causalcast import version
 from causalcast.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from causalcast.clients.connect import RemoteGroup, RemoteMessage, RemoteNode, RemoteReceipt
-    from causalcast.clients.connect import connect as connect
+    from causalcast.clients.connect import (
+        RemoteGroup,
+        RemoteGroups,
+        RemoteMessage,
+        RemoteNode,
+        RemoteReceipt,
+        connect,
+    )
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
     from causalcast.runtime.node import Group, Node, Receipt
@@ -24,6 +30,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "RemoteGroup",
+    "RemoteGroups",
     "RemoteMessage",
     "RemoteNode",
     "RemoteReceipt",
@@ -46,6 +53,7 @@ _MODULES = {
     "Receipt": "runtime.node",
     "ReceivedMessage": "runtime.received_message",
     "RemoteGroup": "clients.connect",
+    "RemoteGroups": "clients.connect",
     "RemoteMessage": "clients.connect",
     "RemoteNode": "clients.connect",
     "RemoteReceipt": "clients.connect",

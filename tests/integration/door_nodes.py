@@ -13,7 +13,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from causalcast import Node
 from causalcast.errors import NodeError
+from causalcast.limits import limits_of
 from causalcast.runtime.node_config import NodeConfig
+
+limits_of("clients")  # tests set some of them before there is a door
 
 
 class Doors(Neighbourhood):

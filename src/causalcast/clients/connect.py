@@ -14,6 +14,7 @@ its key, at the node that may have made it; no other node can know whether it wa
 """
 
 import asyncio
+import collections
 import contextlib
 import copy
 import itertools
@@ -174,52 +175,25 @@ class RemoteMessage:
         return f"<message {name_of(self.id)} in {self.group!r}: {self.payload[:40]!r}>"
 
 
-@final
-class RemoteGroup:
-    """A group at a node elsewhere. Entering it subscribes, leaving it ends that."""
+class Line:
+    """Messages that came, in the order of the node, for one reader."""
 
-    def __init__(self, node: "RemoteNode", name: str, since: Since) -> None:
-        self.name = name
-        self.since: Since = since
-        self._node = node
-        self._waiting: list[RemoteMessage] = []  # the oldest first
-        self._taken = 0  # of those
+    def __init__(self, names: str) -> None:
+        self._names = names
+        self._waiting: collections.deque[RemoteMessage] = collections.deque()
         self._arrived = asyncio.Event()
         self._is_read = False
-        self.unhandled = Unhandled()
-        self.failure: NodeError | None = None
+        self._failure: NodeError | None = None
 
-    async def __aenter__(self) -> "RemoteGroup":
-        await self._node.subscribe(self)
-        return self
+    def add(self, message: RemoteMessage) -> None:
+        """One more came."""
+        self._waiting.append(message)
+        self._arrived.set()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._node.unsubscribe(self)
-
-    async def publish(self, body: bytes, key: str = "") -> RemoteReceipt:
-        """Publish `body`; returns when it is durable at a node.
-
-        `key`: the same publication has the same key, in another life of the program too. Unanswered
-        if the node that was asked is gone: it may have been published, or not.
-        """
-        if not isinstance(body, bytes):
-            raise NodeError(f"a body is bytes, not {type(body).__name__}")
-        return RemoteReceipt(await self._node.publish(self.name, body, key), self.name)
-
-    async def publish_many(self, bodies: Sequence[bytes]) -> list[RemoteReceipt]:
-        """Publish all of them in this order; returns when all are durable."""
-        tasks = [asyncio.ensure_future(self.publish(body)) for body in bodies]
-        try:
-            return [await task for task in tasks]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    def fail(self, failure: NodeError) -> None:
+        """Nothing comes any more."""
+        self._failure = failure
+        self._arrived.set()
 
     async def __aiter__(self) -> AsyncIterator[RemoteMessage]:
         """All messages from where the client is."""
@@ -227,13 +201,14 @@ class RemoteGroup:
             yield await anext(self)
 
     async def __anext__(self) -> RemoteMessage:
+        """The next message; cancelling this loses none."""
         while True:
             message = self._take()
             if message is not None:
                 return message
             if self._is_read:
                 raise NodeError(
-                    f"{self.name!r} is read already: what one reader takes no other gets, so a "
+                    f"{self._names} is read already: what one reader takes no other gets, so a "
                     "group of a client has one at a time (connect once more for another)"
                 )
             self._arrived.clear()
@@ -273,11 +248,66 @@ class RemoteGroup:
         for message in messages:
             await message.ack()
 
+    def _take(self) -> RemoteMessage | None:
+        if self._waiting:
+            return self._waiting.popleft()
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+
+@final
+class RemoteGroup(Line):
+    """A group at a node elsewhere. Entering it subscribes, leaving it ends that."""
+
+    def __init__(
+        self, node: "RemoteNode", name: str, since: Since, line: Line | None = None
+    ) -> None:
+        """`line`: where its messages go, if it is read together with others."""
+        super().__init__(repr(name))
+        self.name = name
+        self.since: Since = since
+        self._node = node
+        self._line = line or self
+        self._unhandled = Unhandled()
+
+    async def __aenter__(self) -> "RemoteGroup":
+        await self._node.subscribe([self])
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._node.unsubscribe([self])
+
+    async def publish(self, body: bytes, key: str = "") -> RemoteReceipt:
+        """Publish `body`; returns when it is durable at a node.
+
+        `key`: the same publication has the same key, in another life of the program too. Unanswered
+        if the node that was asked is gone: it may have been published, or not.
+        """
+        if not isinstance(body, bytes):
+            raise NodeError(f"a body is bytes, not {type(body).__name__}")
+        return RemoteReceipt(await self._node.publish(self.name, body, key), self.name)
+
+    async def publish_many(self, bodies: Sequence[bytes]) -> list[RemoteReceipt]:
+        """Publish all of them in this order; returns when all are durable."""
+        tasks = [asyncio.ensure_future(self.publish(body)) for body in bodies]
+        try:
+            return [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     # For the connection
 
     def handled(self, message: MessageId) -> None:
         """The application has handled a message: the client's position is behind it."""
-        last = self.unhandled.handled(message)
+        last = self._unhandled.handled(message)
         if last != NO_MESSAGE:
             note(self._node.seen, self.name, last)
         self._node.tell_handled(message)
@@ -288,30 +318,38 @@ class RemoteGroup:
         if number_of(message) <= seen.get(origin_of(message), 0):
             self._node.tell_handled(message)
             return
-        is_new, is_handled = self.unhandled.arrived(message)
+        is_new, is_handled = self._unhandled.arrived(message)
         if is_new:
-            self._waiting.append(RemoteMessage(self, message, body))
-            self._arrived.set()
+            self._line.add(RemoteMessage(self, message, body))
         elif is_handled:
             self._node.tell_handled(message)
 
     def fail(self, failure: NodeError) -> None:
-        """Nothing comes any more."""
-        self.failure = failure
-        self._arrived.set()
+        super().fail(failure)
+        if self._line is not self:
+            self._line.fail(failure)
 
-    def _take(self) -> RemoteMessage | None:
-        if self._taken < len(self._waiting):
-            message = self._waiting[self._taken]
-            self._taken += 1
-            if self._taken * 2 > len(self._waiting):
-                del self._waiting[: self._taken]
-                self._taken = 0
-            return message
-        failure = self.failure or self._node.failure
-        if failure is not None:
-            raise failure
-        return None
+
+@final
+class RemoteGroups(Line):
+    """Several groups, read together: one queue, in one causal order."""
+
+    def __init__(self, node: "RemoteNode", names: Sequence[str], since: Since) -> None:
+        super().__init__(", ".join(map(repr, names)))
+        self._node = node
+        self._members = [RemoteGroup(node, name, since, self) for name in names]
+
+    async def __aenter__(self) -> "RemoteGroups":
+        await self._node.subscribe(self._members)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._node.unsubscribe(self._members)
 
 
 class _Asked:
@@ -419,9 +457,12 @@ class RemoteNode:
     def group(self, name: str, since: Since = "now") -> RemoteGroup:
         """A handle on a group; entering it subscribes. `since` is for the first time: what comes
         from "now" on, or also what the node has "kept". After that the client goes on."""
-        if name in self._groups:
-            return self._groups[name]
-        return RemoteGroup(self, name, since)
+        return self._groups.get(name) or RemoteGroup(self, name, since)
+
+    def together(self, *names: str, since: Since = "now") -> RemoteGroups:
+        """Several groups with one queue: what is read there is never an effect before its cause,
+        whatever groups they were published to. Publish by `group(name)`."""
+        return RemoteGroups(self, names, since)
 
     async def groups(self) -> dict[str, list[str]]:
         """Which groups this client may "publish" to and "subscribe" to."""
@@ -448,25 +489,34 @@ class RemoteNode:
         note(self._past, group, message)
         return message
 
-    async def subscribe(self, group: RemoteGroup) -> None:
-        """Messages of `group` come from now on."""
-        self._groups[group.name] = group
+    async def subscribe(self, groups: list[RemoteGroup]) -> None:
+        """Messages of these groups come from now on, in one order."""
+        for group in groups:
+            if group.name in self._groups:
+                raise NodeError(
+                    f"{group.name!r} is read already: what one reader takes no other gets, so a "
+                    "group of a client has one at a time (connect once more for another)"
+                )
+        self._groups |= {group.name: group for group in groups}
         try:
-            reply = await self._ask(self._subscription([group]))
+            reply = await self._ask(self._subscription(groups))
         except BaseException as error:
-            self._groups.pop(group.name, None)
+            for group in groups:
+                self._groups.pop(group.name, None)
             if isinstance(error, Gap):
-                self.seen.pop(group.name, None)  # who enters it again begins anew
+                self.seen.pop(error.group, None)  # who enters it again begins anew
             raise
         assert isinstance(reply, Subscribed)
         self._note_subscribed(reply)
 
-    async def unsubscribe(self, group: RemoteGroup) -> None:
-        """No more messages of `group`; the position stays."""
-        self._groups.pop(group.name, None)
+    async def unsubscribe(self, groups: list[RemoteGroup]) -> None:
+        """No more messages of these groups; the position stays."""
+        for group in groups:
+            self._groups.pop(group.name, None)
         if self.failure is None and self._socket is not None:
+            names = [group.name for group in groups]
             with contextlib.suppress(NodeError):
-                await self._ask(Unsubscribe(next(self._numbers), [group.name]))
+                await self._ask(Unsubscribe(next(self._numbers), names))
 
     def tell_handled(self, message: MessageId) -> None:
         """Let the node know soon, with others."""

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
         RemoteReceipt,
         connect,
     )
+    from causalcast.clients.connect_sync import (
+        SyncRemoteGroup,
+        SyncRemoteMessage,
+        SyncRemoteNode,
+        connect_sync,
+    )
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
     from causalcast.runtime.node import Group, Node, Receipt
@@ -38,8 +44,12 @@ __all__ = [
     "SyncMessage",
     "SyncNode",
     "SyncReceipt",
+    "SyncRemoteGroup",
+    "SyncRemoteMessage",
+    "SyncRemoteNode",
     "__version__",
     "connect",
+    "connect_sync",
     "open",
     "open_sync",
     "report",
@@ -61,7 +71,11 @@ _MODULES = {
     "SyncMessage": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",
     "SyncReceipt": "runtime.sync_node",
+    "SyncRemoteGroup": "clients.connect_sync",
+    "SyncRemoteMessage": "clients.connect_sync",
+    "SyncRemoteNode": "clients.connect_sync",
     "connect": "clients.connect",
+    "connect_sync": "clients.connect_sync",
     "open": "runtime.operating.opening",
     "open_sync": "runtime.operating.opening",
     "report": "pipeline.report_runs",

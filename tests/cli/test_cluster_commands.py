@@ -1,7 +1,10 @@
 """`up`, `pub`, `sub`, `status`, `trace gather` and `demo` as people type them."""
 
+import asyncio
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from causalcast import connect
 from causalcast.cli.main import main
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -210,3 +214,37 @@ def test_joining_a_fixed_cluster_or_nobody_is_refused_clearly(
     refused = causalcast("join", "somewhere", where=tmp_path)
     assert refused.returncode == 2 and "expected host:port" in refused.stderr
     assert not (tmp_path / "guests").exists()
+
+
+def test_clients_find_the_doors_of_a_cluster(tmp_path: Path) -> None:
+    process = start("up", "--nodes", "2", "--clients", "--dir", "doors", where=tmp_path)
+    assert process.stdout is not None
+    shown = []
+    for line in process.stdout:
+        shown.append(line)
+        if "Ctrl-C" in line:
+            break
+    try:
+        text = "".join(shown)
+        urls = re.findall(r"clients of node \d: (wss://\S+)", text)
+        assert len(urls) == 2, text
+        (command,) = re.findall(r"a token: causalcast (.*)", text)
+        made = causalcast(*shlex.split(command), where=tmp_path)
+        assert made.returncode == 0, made.stderr
+
+        async def speak() -> bytes:
+            token = made.stdout.strip()
+            async with (
+                connect(urls[0], token) as one,
+                connect(urls[1], token) as other,
+                other.group("all") as group,
+            ):
+                await one.group("all").publish(b"hello")
+                return (await anext(group)).payload
+
+        assert asyncio.run(asyncio.wait_for(speak(), 30)) == b"hello"
+        listed = causalcast("keys", "list", "doors/authority", where=tmp_path).stdout
+        assert re.search(r"client me +until \S+ +valid", listed), listed
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)

@@ -190,6 +190,11 @@ class Line:
         self._waiting.append(message)
         self._arrived.set()
 
+    def put_back(self, messages: Sequence[RemoteMessage]) -> None:
+        """Nobody has handled these: they come next."""
+        self._waiting.extendleft(reversed(messages))
+        self._arrived.set()
+
     def fail(self, failure: NodeError) -> None:
         """Nothing comes any more."""
         self._failure = failure

@@ -104,7 +104,7 @@ OF_TOOLS = {
     "runtime.observing.loop_lag": "EVERY",
     "runtime.links.greeting": "MOST_SHOWN LONGEST_SHOWN",
     "runtime.operating.doctor": "SLOW_SYNC REACH_WITHIN FILES_PER_LINK SYNCS LOOKS",
-    "runtime.operating.local_cluster": "READY_WITHIN STOP_WITHIN PORTS",
+    "runtime.operating.local_cluster": "READY_WITHIN READY_PER_NODE STOP_WITHIN PORTS",
     "runtime.security.authority": "AUTHORITY_DAYS NODE_DAYS",
     "runtime.wall_clock": "shift_us",
 }

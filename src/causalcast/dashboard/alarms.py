@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 HELD_LONG: Final = 10.0  # seconds that a message waits for a cause
 LOOP_LATE: Final = 0.5  # seconds
 CERTIFICATE_SOON: Final = 14 * 86400.0  # seconds
+NAMED: Final = 5  # of those who believe the same
 BAD: Final = "bad"
 WAIT: Final = "wait"
 
@@ -26,9 +27,6 @@ def alarms_of(
         found.append(Alarm(WAIT, name, "has not found its place in the cluster yet"))
     if not status["links"] and status["traffic"]:
         found.append(Alarm(BAD, name, "has no links"))
-    if status["suspected"]:
-        whom = ", ".join(map(str, status["suspected"]))
-        found.append(Alarm(WAIT, name, f"believes to be down: {whom}"))
     held = status["held"]
     if held["oldest_seconds"] > HELD_LONG:
         message, seconds = held["oldest"][0]
@@ -54,3 +52,21 @@ def alarms_of(
         if more > 0 and kind != "dials_failed":  # those are told by who does not answer
             found.append(Alarm(WAIT, name, f"{kind.replace('_', ' ')}: {more} since you look"))
     return found
+
+
+def suspicions(suspected: dict[str, list[int]]) -> list[Alarm]:
+    """Who is believed to be down, told once however many believe it; by who believes whom."""
+    believed: dict[str, list[str]] = {}
+    for name, whom in suspected.items():
+        for one in whom:
+            believed.setdefault(str(one), []).append(name)
+    return [
+        Alarm(WAIT, one, f"is believed to be down by {_listed(names)}")
+        for one, names in believed.items()
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"

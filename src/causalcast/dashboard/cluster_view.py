@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from causalcast.dashboard.alarms import BAD, WAIT, Alarm, alarms_of
+from causalcast.dashboard.alarms import BAD, WAIT, Alarm, alarms_of, suspicions
 from causalcast.dashboard.polling import Answered, Poller
 from causalcast.errors import CausalcastError
 from causalcast.printable import printable
@@ -158,6 +158,8 @@ class ClusterView:
             else:
                 first = self._first.get(answer.name)
                 found += alarms_of(answer.name, answer.status, first, time.time())
+        answered = {one.name: one.status for one in answers if one.status is not None}
+        found += suspicions({name: status["suspected"] for name, status in answered.items()})
         found.sort(key=lambda alarm: alarm.level != BAD)
         return [{**alarm._asdict(), "text": printable(alarm.text)} for alarm in found]
 

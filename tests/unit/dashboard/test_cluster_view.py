@@ -12,7 +12,7 @@ import pytest
 from fake_nodes import FakeNodes, status_of
 
 from causalcast.dashboard import cluster_view
-from causalcast.dashboard.alarms import alarms_of
+from causalcast.dashboard.alarms import alarms_of, suspicions
 from causalcast.dashboard.cluster_view import ClusterView
 from causalcast.dashboard.serving import DashboardServer
 from causalcast.errors import ConfigError, NodeError
@@ -116,7 +116,6 @@ def test_held_kept_and_events(nodes: FakeNodes) -> None:
         ({"publishers_wait": ["the disk"]}, "publishers wait: the disk"),
         ({"takes_part": False}, "has not found its place"),
         ({"links": []}, "has no links"),
-        ({"suspected": [4, 5]}, "believes to be down: 4, 5"),
         ({"loop_lag": {"last_seconds": 2.0}}, "2.0 s late"),
         ({"trace": {"lost_rows": 3}}, "3 rows of its trace"),
         ({"certificate_expires": 86400.0}, "lapses in 1 days"),
@@ -132,6 +131,24 @@ def test_alarms(changes: dict[str, Any], text: str) -> None:
         "1", status_of(1, [2], **{"trouble": {"bad_frames": 1}, **changes}), before, 0.0
     )
     assert text in alarm.text
+
+
+def test_who_is_believed_to_be_down_is_told_once() -> None:
+    told = suspicions({"1": [9], "2": [9, 4], "3": []})
+    assert [(alarm.node, alarm.text) for alarm in told] == [
+        ("9", "is believed to be down by 1, 2"),
+        ("4", "is believed to be down by 2"),
+    ]
+    (many,) = suspicions({str(node): [9] for node in range(1, 9)})
+    assert many.text == "is believed to be down by 1, 2, 3, 4, 5 and 3 more"
+
+
+def test_suspicions_are_among_the_alarms(nodes: FakeNodes) -> None:
+    nodes.said[1]["suspected"] = nodes.said[2]["suspected"] = [3]
+    view = ClusterView(nodes.place)
+    texts = [(alarm["node"], alarm["text"]) for alarm in view.picture()["alarms"]]
+    assert texts == [("3", "is believed to be down by 1, 2")]
+    view.close()
 
 
 def test_fifty_nodes_are_asked_in_a_moment(tmp_path: Path) -> None:

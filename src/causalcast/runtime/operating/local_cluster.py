@@ -35,7 +35,8 @@ from causalcast.runtime.node_config import (
 from causalcast.runtime.operating.control_client import ControlClient
 from causalcast.runtime.security.authority import Authority
 
-READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer
+READY_WITHIN: Final = 20.0  # seconds from starting a process to its first answer,
+READY_PER_NODE: Final = 2.0  # and more for each of those that start beside it
 STOP_WITHIN: Final = 10.0
 PLAN: Final = "cluster.json"
 # Below the ports that the kernel gives to outgoing connections: while a node is down, nobody
@@ -171,8 +172,9 @@ class LocalCluster:
 
     def wait_ready(self, *nodes: int) -> None:
         """Wait until these nodes answer and take part; NodeError with the end of the log else."""
-        for node in nodes or self.ids:
-            deadline = time.monotonic() + READY_WITHIN
+        wanted = nodes or self.ids
+        deadline = time.monotonic() + READY_WITHIN + READY_PER_NODE * len(wanted)
+        for node in wanted:
             while not self._answers(node):
                 process = self._processes[node]
                 if process.poll() is not None or time.monotonic() > deadline:
@@ -187,7 +189,7 @@ class LocalCluster:
 
     def wait_linked(self) -> None:
         """Wait until every node has the links of its graph, or a while has passed."""
-        deadline = time.monotonic() + READY_WITHIN
+        deadline = time.monotonic() + READY_WITHIN + READY_PER_NODE * len(self.ids)
         for node in self.ids:
             graph = NodeConfig.read(self.config_of(node)).blueprint.topology.neighbours
             wanted = len(graph.get(NodeId(node), []))

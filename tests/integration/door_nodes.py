@@ -24,7 +24,9 @@ class Doors(Neighbourhood):
 
     def __init__(self, folder: Path, nodes: int, door: str = "", **others: Any) -> None:
         super().__init__(folder, nodes, **others)
-        self.doors = dict(zip(self.ids, free_ports(nodes), strict=True))
+        taken = {*self.ports.values()}  # by nodes that do not run yet
+        ports = [port for port in free_ports(2 * nodes) if port not in taken]
+        self.doors = dict(zip(self.ids, ports, strict=False))
         self.host = "127.0.0.1"
         self._door = door
 

@@ -101,7 +101,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
 def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
     async def tell() -> None:
         doors = Doors(tmp_path, 1)
-        with set_to({"clients.door.hello_within": 0.1}):
+        with set_to({"clients.door.hello_within": 1.0}):  # the handshake has to be made in it
             async with doors.running() as (node,), doors.dial(1) as client:
                 assert (await client.hear())["code"] == "too_slow"
                 reader, writer = await asyncio.open_connection("127.0.0.1", doors.doors[1])
@@ -164,14 +164,14 @@ def test_who_does_not_read_is_let_go(tmp_path: Path) -> None:
 def test_who_asks_too_much_is_read_slowly(tmp_path: Path) -> None:
     async def tell() -> None:
         doors = Doors(tmp_path, 1)
-        with set_to({"clients.session.requests_per_second": 50}):
+        with set_to({"clients.session.requests_per_second": 10}):
             async with doors.running() as (node,), doors.plain(1) as client:
                 began = asyncio.get_running_loop().time()
-                for number in range(120):
+                for number in range(40):
                     await client.say(do="groups", id=number)
-                for _ in range(120):
+                for _ in range(40):
                     await client.hear()
-                assert asyncio.get_running_loop().time() - began > 0.3
+                assert asyncio.get_running_loop().time() - began > 1.5
                 assert let_go(node)["slowed_down"] >= 1
 
     run(tell())
@@ -297,11 +297,12 @@ def test_revoked_and_lapsed_tokens_end_their_connections(tmp_path: Path) -> None
         doors = Doors(tmp_path, 1, tls=True)
         authority = doors.authority
         assert authority is not None
-        words, brief = token(authority), token(authority, life=timedelta(seconds=2))
+        words = token(authority)
         serial = next(line["serial"] for line in authority.issued() if line["for"] == "client")
         with set_to({"clients.door.look_every": 0.05, "runtime.host.key_watch.look_every": 0.05}):
             async with doors.running() as (node,):
-                async with doors.plain(1, token=words) as client, doors.plain(1, token=brief) as b:
+                brief = token(authority, life=timedelta(seconds=4))
+                async with doors.plain(1, token=brief) as b, doors.plain(1, token=words) as client:
                     authority.revoke(serial=serial)
                     heard = await client.hear()
                     assert (heard["code"], heard["error"]) == ("no_token", "this token was revoked")

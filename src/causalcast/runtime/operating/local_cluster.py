@@ -94,6 +94,7 @@ class LocalCluster:
         self.ids = list(range(1, plan.nodes + 1))
         self._joins = plan.overlay in CHANGING
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._doors: list[str] = []  # addresses that were given to doors
         if is_there:
             self.addresses = {node: _listen_of(self.config_of(node)) for node in self.ids}
             self._authority = Authority.open(folder / "authority") if plan.tls else None
@@ -309,8 +310,15 @@ class LocalCluster:
             f"[security]\n{self._security(node)}\n"
             '[storage]\npath = "data"\n\n'
             f'[trace]\npath = "trace"\nlevel = "{plan.trace_level}"\n'
-            + (f'\n[clients]\nlisten = "{free_addresses(1)[0]}"\n' if plan.clients else "")
+            + (f'\n[clients]\nlisten = "{self._new_door()}"\n' if plan.clients else "")
         )
+
+    def _new_door(self) -> str:
+        """An address that nobody uses now, and that no node was given."""
+        given = {*self.addresses.values(), *self._doors}
+        door = next(one for one in free_addresses(len(given) + 1) if one not in given)
+        self._doors.append(door)
+        return door
 
     def _security(self, node: int) -> str:
         if self._authority is None:

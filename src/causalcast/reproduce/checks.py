@@ -51,9 +51,18 @@ def _ends(points: Curve) -> str:
     return f"{_number(first[1])} at {_number(first[0])}, {_number(last[1])} at {_number(last[0])}"
 
 
-def flat(rows: Sequence[Row], series: str, x: str, y: str, within: float, **where: Any) -> Finding:
-    """The largest value is at most `within` (a share) above the smallest."""
-    points = _several(curve(rows, series, x, y, where))
+def flat(
+    rows: Sequence[Row],
+    series: str,
+    x: str,
+    y: str,
+    within: float,
+    since: float = -math.inf,
+    **where: Any,
+) -> Finding:
+    """From `since` on, the largest value is at most `within` (a share) above the smallest."""
+    every = curve(rows, series, x, y, where)
+    points = _several([(at, value) for at, value in every if at >= since])
     values = [value for _, value in points]
     spread = max(values) / min(values) - 1 if min(values) > 0 else math.inf
     spread = 0.0 if max(values) == min(values) else spread

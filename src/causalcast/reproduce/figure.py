@@ -40,6 +40,12 @@ class Claim:
     settings: dict[str, Any]
     because: str = ""
     """Why it does not hold, if it does not: what in this table, or which other experiment, says."""
+    full: dict[str, Any] = field(default_factory=dict)
+    """Settings that are others at full size, such as which bandwidth is looked at."""
+
+    def settings_at(self, size: str) -> dict[str, Any]:
+        """What its check is given."""
+        return {**self.settings, **(self.full if size == "full" else {})}
 
 
 @dataclass(frozen=True)
@@ -148,5 +154,6 @@ def _claim(table: Table) -> Claim:
         table.text("id"),
         table.text("check", choices=list(CHECKS)),
         because=table.text("because", ""),
+        full=table.table("full").rest(),
         settings=table.rest(),
     )

@@ -51,7 +51,9 @@ class Results:
         return all_verdicts(self.claims, found, self.passed)
 
     def _of(self, figure: Figure) -> list[Verdict]:
-        return [verdict_on(claim, figure, self.rows[figure.name]) for claim in figure.claims]
+        return [
+            verdict_on(claim, figure, self.rows[figure.name], self.size) for claim in figure.claims
+        ]
 
     def counts(self) -> dict[str, int]:
         """How many claims came to what."""

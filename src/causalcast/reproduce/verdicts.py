@@ -57,12 +57,12 @@ def listed_claims(path: Path = CLAIMS) -> list[ListedClaim]:
     return made
 
 
-def verdict_on(claim: Claim, figure: Figure, rows: Sequence[Row]) -> Verdict:
+def verdict_on(claim: Claim, figure: Figure, rows: Sequence[Row], size: str = "quick") -> Verdict:
     """Decide a claim by the rows of its figure; rows that failed are not looked at."""
     usable = [row for row in rows if not row.get("error")]
     where = f"figure {figure.name}"
     try:
-        finding = CHECKS[claim.check](usable, **claim.settings)
+        finding = CHECKS[claim.check](usable, **claim.settings_at(size))
     except ConfigError as error:
         return Verdict(claim.id, UNDECIDED, str(error), where)
     because = "" if finding.holds else claim.because

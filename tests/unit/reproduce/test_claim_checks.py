@@ -21,6 +21,7 @@ def table(**curves: list[float]) -> list[dict[str, Any]]:
 
 CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = [
     ("flat", {**XY, "within": 0.1}, table(A=[10, 10.5, 10]), table(A=[10, 12, 10])),
+    ("flat", {**XY, "within": 0, "since": 2}, table(A=[9, 1, 1]), table(A=[1, 1, 2])),
     ("rises", {**XY, "by": 2}, table(A=[1, 2, 3]), table(A=[1, 2, 1.5])),
     ("rises", XY, table(A=[1, 2, 3]), table(A=[1, 5, 3])),
     ("falls", {**XY, "by": 2}, table(A=[3, 2, 1]), table(A=[3, 2, 2])),

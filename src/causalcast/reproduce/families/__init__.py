@@ -4,11 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.reproduce.families.broadcast import broadcast
-from causalcast.reproduce.families.sizes import SIZES, size
+from causalcast.reproduce.families.seeds import seeds
+from causalcast.reproduce.families.sizes import size
+from causalcast.reproduce.families.survey import survey
 from causalcast.reproduce.families.tree import tree
 
 Family = Callable[[dict[str, Any]], dict[str, Any]]
 
-FAMILIES: dict[str, Family] = {"tree": tree, "broadcast": broadcast, "size": size}
+FAMILIES: dict[str, Family] = {
+    "tree": tree,
+    "broadcast": broadcast,
+    "survey": survey,
+    "seeds": seeds,
+    "size": size,
+}
 
-__all__ = ["FAMILIES", "SIZES", "Family"]
+__all__ = ["FAMILIES", "Family"]

@@ -106,11 +106,18 @@ def _worst(values: Values) -> Values:
             "entries": entries,
             "state_bytes": 2 * entries * WORD,
             "ball": ball(degree, 2 * f + 1),
+            "ball_share": ball(degree, 2 * f + 1) / nodes,
+            "wide_ball_of_bound": ball(degree, 2 * f + 2) / _bound(f),
             "squared_bytes": squared,
         }
     width = {"cbcast": WORD, "barriers": BARRIER_ENTRY, "vd": 2 * WORD}[protocol]
     state = {"cbcast": zipf_sum(nodes) * WORD, "barriers": entries * width, "vd": 2 * WORD}
     return {"header_bytes": entries * width, "entries": entries, "state_bytes": state[protocol]}
+
+
+def _bound(f: int) -> int:
+    """S003, section 1: how many nodes are within 2f+2 hops in a binary tree, at most."""
+    return int(2 ** (2 * f + 3) + 2 ** (2 * f + 2))
 
 
 def _large_enough(f: int, degree: int) -> int:

@@ -7,6 +7,7 @@ from causalcast.pipeline.report.small_run import Event, SmallRun, measure
 from causalcast.reproduce.families.judged_run import copies, judged_run, options_of
 
 EDGE = 0.2  # of the deliveries at a node, at either end: not steady yet, or no longer
+MESH_INTERVAL_MS = 0.2  # between publications of all senders together
 ENOUGH = 10  # messages on a link before its use is measured
 
 
@@ -15,18 +16,27 @@ def tree(values: dict[str, Any]) -> dict[str, Any]:
 
     `senders` publish `messages` in all, at full speed or `interval_ms` apart. A single one is the
     root, or the last leaf (`from = "leaf"`); several are spread evenly over the nodes.
+
+    A protocol that sends straight from node to node runs on a mesh (`overlay = "full_mesh"`), with
+    no limit of bandwidth. There its metadata is measured, and `rate` is derived: what the links of
+    the tree would carry of such messages, and no more than was offered.
     """
     nodes, degree = values["nodes"], values.get("degree", 3)
+    derived = values.get("overlay") == "full_mesh"
     made = judged_run(_scenario(values))
     rows = made.rows
     measured = measure(rows)
     edges = _tree_edges(nodes, degree)
     sent = copies(rows)
     deliveries = len(rows.elsewhere())
+    rate = _rate_on_tree(values, measured) if derived else _steady_rate(rows)
     return {
         **made.facts,
-        "rate": _steady_rate(rows),
-        "goodput_kbps": _steady_rate(rows) * values.get("payload_bytes", 32) * 8 / 1000,
+        "rate": rate,
+        "rate_is_derived": derived,
+        "goodput_kbps": rate * values.get("payload_bytes", 32) * 8 / 1000,
+        "offered": _offered(values),
+        "share_of_link": rate / _capacity(values, measured),
         "deliveries_per_second": measured["deliveries_per_second"],
         "latency_ms": measured["latency_mean_ms"],
         "metadata_mean": measured["metadata_mean_bytes"],
@@ -36,8 +46,26 @@ def tree(values: dict[str, Any]) -> dict[str, Any]:
         "copies_off_tree": sum(frozenset((row.node, row.peer)) not in edges for row in sent),
         "in_flight": _most_in_flight(rows),
         "round_trip_s": 2 * _eccentricity(values) * values.get("latency_ms", 1.0) / 1000,
-        **_use_of_links(rows, values, edges),
+        **({} if derived else _use_of_links(rows, values, edges)),
     }
+
+
+def _offered(values: dict[str, Any]) -> float | None:
+    """Publications per second of all senders; none at full speed."""
+    interval = values.get("interval_ms", 0)
+    return 1000 * values.get("senders", 1) / interval if interval else None
+
+
+def _rate_on_tree(values: dict[str, Any], measured: dict[str, Any]) -> float:
+    capacity = _capacity(values, measured)
+    return min(capacity, _offered(values) or capacity)
+
+
+def _capacity(values: dict[str, Any], measured: dict[str, Any]) -> float:
+    """How many such messages a second one link of an inner node carries."""
+    frame: float = values.get("payload_bytes", 32) + measured["metadata_mean_bytes"]
+    share: float = values.get("bandwidth_mbps", 100) * 1e6 / values.get("degree", 3)
+    return share / (8 * frame)
 
 
 def _scenario(values: dict[str, Any]) -> str:
@@ -45,7 +73,12 @@ def _scenario(values: dict[str, Any]) -> str:
     senders = _senders(values)
     count = max(1, values.get("messages", 60) // len(senders))
     interval = values.get("interval_ms", 0)
-    groups = "[groups]\nsubtrees = true\n" if values.get("groups") == "subtrees" else ""
+    mesh = values.get("overlay") == "full_mesh"
+    # At full speed on a mesh nothing but the time between them keeps publications apart.
+    interval = interval or (MESH_INTERVAL_MS * len(senders) if mesh else 0)
+    shape = 'kind = "full_mesh"' if mesh else f'kind = "tree"\ndegree = {values.get("degree", 3)}'
+    mbps = 0 if mesh else values.get("bandwidth_mbps", 100)
+    groups = _subtree_groups(values) if values.get("groups") == "subtrees" else ""
     group = 'group = "random"\n' if groups else ""
     streams = "".join(
         f"[[publish]]\nat_ms = {place * interval / len(senders):.3f}\nnode = {node}\n{group}"
@@ -59,17 +92,26 @@ until_ms = {values.get("until_ms", 3000)}
 seed = {values.get("seed", 1)}
 {options_of(values)}
 [overlay]
-kind = "{values.get("overlay", "tree")}"
+{shape}
 nodes = {nodes}
-degree = {values.get("degree", 3)}
 [network]
 latency_ms = {float(values.get("latency_ms", 1.0))}
-bandwidth_mbps = {values.get("bandwidth_mbps", 100)}
+bandwidth_mbps = {mbps}
 bandwidth_sharing = "{values.get("sharing", "per_link")}"
 {groups}{streams}
 [calm]
 ms = 2000
 """
+
+
+def _subtree_groups(values: dict[str, Any]) -> str:
+    """One group per inner node: the node and all below it."""
+    nodes, children = values["nodes"], values.get("degree", 3) - 1
+    below: list[list[int]] = [[node] for node in range(nodes)]
+    for node in range(nodes - 1, 0, -1):
+        below[(node - 1) // children] += below[node]
+    lines = [f"g{node} = {sorted(of)}" for node, of in enumerate(below) if len(of) > 1]
+    return "\n".join(["[groups]", *lines, ""])
 
 
 def _senders(values: dict[str, Any]) -> list[int]:

@@ -95,6 +95,16 @@ def peak_inside(rows: Sequence[Row], series: str, x: str, y: str, **where: Any) 
     return Finding(inside, f"{_ends(points)}; most {_number(top)} at {_number(at)}")
 
 
+def begins_near_the_top(
+    rows: Sequence[Row], series: str, x: str, y: str, least: float, **where: Any
+) -> Finding:
+    """The first value is at least such a share of the largest."""
+    points = _several(curve(rows, series, x, y, where))
+    top = max(value for _, value in points)
+    share = points[0][1] / top if top else 0.0
+    return Finding(share >= least, f"{_ends(points)}; the first is {share:.1%} of the most")
+
+
 def ratio(
     rows: Sequence[Row],
     series: str,
@@ -237,7 +247,7 @@ def _fit(points: Curve) -> tuple[float, float]:
 CHECKS: dict[str, Callable[..., Finding]] = {
     check.__name__: check
     for check in (
-        flat, rises, falls, peak_inside, ratio, highest, exponent, linear, crosses, between,
-        reaches, product,
+        flat, rises, falls, peak_inside, begins_near_the_top, ratio, highest, exponent, linear,
+        crosses, between, reaches, product,
     )
 }  # fmt: skip

@@ -26,6 +26,7 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     ("rises", XY, table(A=[1, 2, 3]), table(A=[1, 5, 3])),
     ("falls", {**XY, "by": 2}, table(A=[3, 2, 1]), table(A=[3, 2, 2])),
     ("falls", XY, table(A=[3, 2, 1]), table(A=[3, 4, 1])),
+    ("begins_near_the_top", {**XY, "least": 0.9}, table(A=[9, 10]), table(A=[8, 10])),
     ("peak_inside", XY, table(A=[1, 3, 2]), table(A=[1, 2, 3])),
     ("ratio", {**XY, "to": "B", "least": 2}, table(A=[4, 6], B=[2, 2]), table(A=[4, 3], B=[2, 2])),
     ("ratio", {**XY, "to": "B", "most": 1}, table(A=[1, 1], B=[2, 2]), table(A=[1, 3], B=[2, 2])),

@@ -109,6 +109,7 @@ def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> 
     for scale, axis in ((plot.x_scale, axes.xaxis), (plot.y_scale, axes.yaxis)):
         if scale == "log":
             axis.set_major_formatter(_plainly)
+            axis.set_minor_formatter(_some_plainly)
     xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
     if plot.x_scale == "log" and len(xs) <= 8:
         axes.set_xticks(xs, [_plainly(x) for x in xs], rotation=35 if len(xs) > 5 else 0)
@@ -137,3 +138,8 @@ def _plainly(value: float, _: int = 0) -> str:
         if value >= limit:
             return f"{value / limit:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def _some_plainly(value: float, _: int = 0) -> str:
+    """Between powers of ten: 2 and 5 alone, for all of them would not fit."""
+    return _plainly(value) if f"{value:e}"[0] in "25" else ""

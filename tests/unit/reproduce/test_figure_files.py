@@ -8,6 +8,7 @@ import pytest
 from causalcast.errors import ConfigError
 from causalcast.reproduce import campaign
 from causalcast.reproduce.campaign import run_points
+from causalcast.reproduce.drawing import draw
 from causalcast.reproduce.figure import FIGURES, all_figures, read_figure
 from causalcast.reproduce.properties import CHECKOUT
 from causalcast.reproduce.store import Store
@@ -166,3 +167,13 @@ def test_what_tests_decide(claim: ListedClaim, passed: dict[str, bool], expected
 
 def test_figures_are_where_the_package_looks() -> None:
     assert sorted(path.stem for path in FIGURES.glob("*.toml")) == [f.name for f in all_figures()]
+
+
+def test_no_tick_of_a_picture_is_a_formula(tmp_path: Path) -> None:
+    """Names are no formulas, so ticks must not be written as such either."""
+    logarithmic = SMALL.replace('y_label = "bytes"', 'y_label = "bytes"\ny_scale = "log"')
+    figure = read_figure(small(tmp_path, logarithmic))
+    rows = [{"series": "clock", "nodes": n, "bytes": n * 4} for n in (10, 200)]
+    drawn = draw(figure, rows)
+    assert drawn is not None and "mathdefault" not in drawn[0]
+    assert drawn[1].startswith(b"\x89PNG")

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from causalcast.clients import protocol
@@ -559,7 +560,10 @@ class RemoteNode:
 
     async def _send_over(self, socket: ClientConnection, asked: _Asked) -> None:
         assert self._welcome is not None
-        asked.node, asked.sent_over = self._welcome.node, socket
+        asked.sent_over = socket
+        if socket.state is not State.OPEN:
+            return  # it has not left, and is asked for over the next connection
+        asked.node = self._welcome.node
         with contextlib.suppress(ConnectionClosed):  # it is asked again
             await socket.send(asked.frame)
 

@@ -1,0 +1,278 @@
+// A client of a causalcast node, for browsers and for Node. One file, nothing to build.
+//
+//   import { connect } from "./causalcast.js";
+//   const node = connect(["wss://one:7500", "wss://two:7500"], token);
+//   await node.subscribe(["chat"], async (message) => show(message.text()));
+//   await node.publish("chat", "hello");
+//
+// It connects anew when a connection breaks, to the same node or to another, and goes on where it
+// was (docs/clients.md). A message is acknowledged when its handler has returned; one whose handler
+// fails comes again after the next connection.
+
+const VERSION = 1;
+const FIRST_PAUSE = 50; // milliseconds
+const LONGEST_PAUSE = 2000;
+const STAY = 10000; // for the node that may have made a publication
+const FINAL = ["no_token", "bad_frame"]; // said again the next time
+
+/** A refusal of a node, or what became of the connection; `code` says which. */
+export class CausalcastError extends Error {
+  /** @param {string} code @param {string} text */
+  constructor(code, text) {
+    super(text);
+    this.code = code;
+  }
+}
+
+/** A message of a group: `id` such as "3.17", `group`, and `body` as bytes. */
+export class Message {
+  /** @param {string} id @param {string} group @param {Uint8Array} body */
+  constructor(id, group, body) {
+    this.id = id;
+    this.group = group;
+    this.body = body;
+  }
+
+  /** The body as text. @returns {string} */
+  text() {
+    return new TextDecoder().decode(this.body);
+  }
+}
+
+/**
+ * A node at a door, or one of several.
+ * @param {string | string[]} urls
+ * @param {string} token of `causalcast keys client`
+ * @param {{name?: string, position?: object}} options
+ * @returns {Client}
+ */
+export function connect(urls, token = "", options = {}) {
+  return new Client(Array.isArray(urls) ? urls : [urls], token, options);
+}
+
+/** One connection at a time, and all that outlives it. */
+export class Client {
+  constructor(urls, token, { name = "", position = null }) {
+    this.node = null; // whom it is connected to, or was last
+    this.onfailure = (error) => console.error(error); // when nothing can come any more
+    this._urls = urls;
+    this._token = token;
+    this._name = name;
+    const { seen = {}, past = {}, log = "" } = position ?? {};
+    this._seen = structuredClone(seen);
+    this._past = structuredClone(past);
+    this._log = log;
+    this._groups = new Map(); // name: {handler, since}
+    this._asked = new Map(); // id: {frame, isPublication, node, resolve, reject}
+    this._number = 0;
+    this._again = 0; // the request to read the groups again
+    this._key = [...crypto.getRandomValues(new Uint8Array(12))].map((n) => n.toString(16)).join("");
+    this._queue = [];
+    this._isHandling = false;
+    this._socket = null;
+    this._isOpen = false;
+    this._at = 0;
+    this._pause = FIRST_PAUSE;
+    this._lostAt = Date.now();
+    this._failure = null;
+    this._dial();
+  }
+
+  /**
+   * Publish; resolves to the message's id when it is durable at a node.
+   * @param {string} group @param {string | Uint8Array} body @param {{key?: string}} options
+   * @returns {Promise<string>}
+   */
+  async publish(group, body, { key = "" } = {}) {
+    const id = ++this._number;
+    const request = { do: "publish", id, group, key: key || `${this._key}-${id}` };
+    const answer = await this._ask(id, withBody(request, body), true);
+    note(this._past, group, answer.message);
+    return answer.message;
+  }
+
+  /**
+   * Call `handler` with the messages of these groups, one after the other, in causal order.
+   * @param {string[]} groups @param {(message: Message) => unknown} handler
+   * @param {{since?: "now" | "kept"}} options
+   */
+  async subscribe(groups, handler, { since = "now" } = {}) {
+    for (const group of groups) this._groups.set(group, { handler, since });
+    const request = this._subscription(groups, since);
+    this._noteSubscribed(await this._ask(request.id, JSON.stringify(request), false));
+  }
+
+  /** What this client may do: `publish` and `subscribe`, lists of groups. */
+  async groups() {
+    const id = ++this._number;
+    return this._ask(id, JSON.stringify({ do: "groups", id }), false);
+  }
+
+  /** Where this client is, as data: `connect(…, {position})` goes on there. */
+  position() {
+    return structuredClone({ seen: this._seen, past: this._past, log: this._log });
+  }
+
+  /** Hang up. */
+  close() {
+    this._fail(new CausalcastError("closed", "the connection was closed"), false);
+    this._socket?.close();
+  }
+
+  _ask(id, frame, isPublication) {
+    if (this._failure) return Promise.reject(this._failure);
+    return new Promise((resolve, reject) => {
+      const asked = { frame, isPublication, node: null, resolve, reject };
+      this._asked.set(id, asked);
+      if (this._isOpen) this._send(asked);
+    });
+  }
+
+  _send(asked) {
+    asked.node = this.node;
+    this._socket.send(asked.frame);
+  }
+
+  _subscription(groups, since) {
+    const seen = {};
+    for (const group of groups) if (group in this._seen) seen[group] = this._seen[group];
+    return { do: "subscribe", id: ++this._number, groups, seen, log: this._log, since };
+  }
+
+  _noteSubscribed(answer) {
+    this._log = answer.log;
+    for (const [group, seen] of Object.entries(answer.seen)) this._seen[group] ??= seen;
+  }
+
+  _dial() {
+    if (this._failure) return;
+    const socket = new WebSocket(this._urls[this._at]);
+    socket.binaryType = "arraybuffer";
+    this._socket = socket;
+    socket.onopen = () => {
+      const words = { do: "hello", version: VERSION, token: this._token, name: this._name };
+      socket.send(JSON.stringify({ ...words, past: this._past, binary: true }));
+    };
+    socket.onmessage = (event) => this._heard(...split(event.data));
+    socket.onclose = () => this._lost();
+  }
+
+  _lost() {
+    if (this._isOpen) this._lostAt = Date.now();
+    this._isOpen = false;
+    this._queue = []; // all that was not handled comes again
+    this._asked.delete(this._again); // the next node is told a newer position
+    if (this._failure) return;
+    const waits = [...this._asked.values()].some((one) => one.isPublication && one.node !== null);
+    if (!waits || Date.now() - this._lostAt > STAY) this._at = (this._at + 1) % this._urls.length;
+    setTimeout(() => this._dial(), this._pause);
+    this._pause = Math.min(2 * this._pause, LONGEST_PAUSE);
+  }
+
+  _welcomed(welcome) {
+    this.node = welcome.node;
+    this._isOpen = true;
+    this._pause = FIRST_PAUSE;
+    for (const [id, asked] of [...this._asked]) {
+      if (asked.isPublication && asked.node !== null && asked.node !== this.node) {
+        const text = `node ${asked.node} is gone, and node ${this.node} cannot know whether it did`;
+        this._asked.delete(id);
+        asked.reject(new CausalcastError("unanswered", text));
+      } else {
+        this._send(asked);
+      }
+    }
+    this._readAgain();
+  }
+
+  _readAgain() {
+    const known = [...this._groups.keys()].filter((group) => group in this._seen);
+    if (!known.length) return;
+    const request = this._subscription(known, "now"); // one, so that all come in one order
+    this._again = request.id;
+    this._ask(request.id, JSON.stringify(request), false).then(
+      (answer) => this._noteSubscribed(answer),
+      (error) => this._fail(error),
+    );
+  }
+
+  _heard(said, body) {
+    if (said.do === "welcome") this._welcomed(said);
+    else if (said.do === "message") this._arrived(new Message(said.message, said.group, body));
+    else if (said.do === "refusal" && said.id === 0) {
+      if (FINAL.includes(said.code)) this._fail(new CausalcastError(said.code, said.error));
+    } else this._answered(said);
+  }
+
+  _answered(said) {
+    const asked = this._asked.get(said.id);
+    if (!asked || said.code === "stopping") return; // asked again when the node is back
+    this._asked.delete(said.id);
+    if (said.do === "refusal") asked.reject(new CausalcastError(said.code, said.error));
+    else asked.resolve(said);
+  }
+
+  _arrived(message) {
+    note(this._past, message.group, message.id);
+    this._queue.push(message);
+    if (!this._isHandling) this._handleAll();
+  }
+
+  async _handleAll() {
+    this._isHandling = true;
+    while (this._queue.length) {
+      const message = this._queue.shift();
+      const socket = this._socket;
+      try {
+        if (isBehind(this._seen, message)) {
+          await this._groups.get(message.group)?.handler(message);
+          note(this._seen, message.group, message.id);
+        }
+      } catch (error) {
+        console.error(error);
+        socket.close(); // it comes again, and nothing before it
+        this._queue = [];
+        continue;
+      }
+      if (this._isOpen && socket === this._socket) {
+        socket.send(JSON.stringify({ do: "ack", messages: [message.id] }));
+      }
+    }
+    this._isHandling = false;
+  }
+
+  _fail(error, tell = true) {
+    this._failure ??= error;
+    for (const asked of this._asked.values()) asked.reject(error);
+    this._asked.clear();
+    if (tell) this.onfailure(error);
+  }
+}
+
+function note(position, group, id) {
+  const [origin, number] = id.split(".");
+  position[group] ??= {};
+  position[group][origin] = Math.max(position[group][origin] ?? 0, Number(number));
+}
+
+function isBehind(seen, message) {
+  const [origin, number] = message.id.split(".");
+  return Number(number) > (seen[message.group]?.[origin] ?? 0);
+}
+
+function withBody(request, body) {
+  const head = new TextEncoder().encode(JSON.stringify(request));
+  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  const frame = new Uint8Array(4 + head.length + bytes.length);
+  new DataView(frame.buffer).setUint32(0, head.length);
+  frame.set(head, 4);
+  frame.set(bytes, 4 + head.length);
+  return frame;
+}
+
+function split(frame) {
+  if (typeof frame === "string") return [JSON.parse(frame), null];
+  const length = new DataView(frame).getUint32(0);
+  const head = new TextDecoder().decode(new Uint8Array(frame, 4, length));
+  return [JSON.parse(head), new Uint8Array(frame, 4 + length)];
+}

@@ -36,6 +36,8 @@ headers = "{headers}"
 kind = "tree"
 nodes = {nodes}
 degree = 3
+[world]
+links_lose_nothing = true
 [network]
 latency_ms = {{kind = "uniform", low = 0.5, high = 1.5}}
 {streams}

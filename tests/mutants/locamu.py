@@ -21,6 +21,7 @@ from causalcast.protocols.locamu.messages import (
 )
 from causalcast.protocols.locamu.missing import Missing
 from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.own_names import OwnNames
 from causalcast.protocols.locamu.processing import Processing
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.safe_path import Numbers, SafePath, Stamped
@@ -99,8 +100,10 @@ def add_as_maximum(self: NumberSet, number: int) -> bool:
     return news
 
 
-def remember_the_past(self: Forwarding, state: NodeState, headers: Headers, window: int) -> None:
-    _init_forwarding(self, state, headers, window)
+def remember_the_past(
+    self: Forwarding, state: NodeState, headers: Headers, own_names: OwnNames, window: int
+) -> None:
+    _init_forwarding(self, state, headers, own_names, window)
     self.past = state.past  # type: ignore[attr-defined]
 
 
@@ -281,13 +284,13 @@ MUTANTS = [
     Mutant(
         "arrived_as_maximum",
         "numbers that arrived are a set (E9)",
-        ["agreement", "at_rest", "causal_order"],
+        ["agreement", "at_rest", "causal_order", "validity"],
         [Patch(NumberSet, "add", add_as_maximum)],
     ),
     Mutant(
         "dependencies_recomputed",
         "dependencies are frozen (E12)",
-        ["invariant", "agreement", "at_rest"],
+        ["invariant", "agreement", "at_rest", "no_duplication", "validity"],
         [
             Patch(Forwarding, "__init__", remember_the_past),
             Patch(Forwarding, "_send_copy", send_with_new_dependencies),
@@ -377,7 +380,7 @@ MUTANTS = [
     Mutant(
         "probe_ignored",
         "who is asked says what arrived",
-        ["at_rest"],
+        ["at_rest", "validity"],
         [Patch(Locamu, "_on_probe", ignore_probe)],
     ),
     Mutant(
@@ -401,7 +404,7 @@ MUTANTS = [
     Mutant(
         "log_not_in_snapshot",
         "a snapshot has the messages on their way",
-        ["agreement", "at_rest"],
+        ["agreement", "at_rest", "validity"],
         [Patch(Locamu, "snapshot", snapshot_without_log)],
     ),
     Mutant(

@@ -105,8 +105,9 @@ def test_g6_without_the_safety_rule_the_last_node_delivers_twice() -> None:
 
 
 @pytest.mark.slow
-def test_the_global_id_is_never_looked_at() -> None:
-    """With one and the same id on all publications everybody sends the same as before."""
+def test_the_global_id_is_only_looked_at_for_names() -> None:
+    """With one and the same id on all publications everybody sends the same as before, where f is
+    more than 1. With f = 1 it names publications for those who wait for numbers of the fallen."""
     on_publish = Locamu.on_publish
 
     def scrambled(self: Locamu, publication: Publication, out: Outbox) -> None:
@@ -115,14 +116,13 @@ def test_the_global_id_is_never_looked_at() -> None:
 
     mutant = Mutant("scrambled", "", [], [Patch(Locamu, "on_publish", scrambled)])
     sent = 0
-    for f in (1, 2):
-        for seed in range(40):
-            drawn = try_seed(Plan("locamu", {"f": f}, by="adversary", facts="plain"), seed)
-            assert drawn.problems == []
-            plain = sends(drawn.text)
-            with mutant.planted():
-                assert sends(drawn.text) == plain
-            sent += len(plain)
+    for seed in range(80):
+        drawn = try_seed(Plan("locamu", {"f": 2}, by="adversary", facts="plain"), seed)
+        assert drawn.problems == []
+        plain = sends(drawn.text)
+        with mutant.planted():
+            assert sends(drawn.text) == plain
+        sent += len(plain)
     assert sent > 1000
 
 

@@ -18,6 +18,7 @@ from causalcast.protocols.locamu.gap_consultation import GapConsultation, Inquir
 from causalcast.protocols.locamu.invariants import nothing_is_left
 from causalcast.protocols.locamu.late_members import LateMembers
 from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.messages import Kept, Noted
 from causalcast.protocols.locamu.processing import Processing
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.safe_path import Numbers, SafePath
@@ -352,17 +353,32 @@ SCHEDULES = [
     ),
     Schedule(
         "Join: a new member publishes before it was admitted",
-        [[2, 0], [2, 1]],
+        line(0, 3, 4, 2, 1),
         {"all": [1, 2]},
-        ["join 0 all", "publish 0 all", "bring 0 2", "publish 2 all"],
+        [
+            "join 0 all",
+            "publish 0 all",
+            "bring 0 3",
+            "bring 3 4",
+            "bring 4 2",
+            "publish 2 all",
+        ],
         "member_when_it_asks",
         "agreement",
     ),
     Schedule(
         "Join: a new member publishes to another group before it was admitted",
-        [[2, 1], [1, 0]],
+        line(2, 3, 1, 0),
         {"all": [2], "left": [1]},
-        ["join 0 left", "crash 1", "publish 0 all", "arrive 1 0", "bring 0 2", "publish 2 left"],
+        [
+            "join 0 left",
+            "crash 1",
+            "publish 0 all",
+            "arrive 1 0",
+            "bring 0 3",
+            "bring 3 2",
+            "publish 2 left",
+        ],
         "member_when_it_asks",
         "agreement",
     ),
@@ -490,8 +506,9 @@ def test_g3_receivers_of_one_message_do_not_wait_for_each_other(asks_about: str)
     assert delivered == ([1, 1, 0, 0, 1, 1] if asks_about != "itself" else [1, 1, 0, 0, 0, 0])
 
 
-# What the papers promise and cannot keep: within the bound, and yet a message waits for a node that
-# is down. It is held, never out of order, and delivered when the node is back.
+# What the papers promise and their algorithm does not keep: within the bound, and yet a message
+# waits for a node that is down. It is held, never out of order, and delivered when the node is
+# back. With f = 1 nobody waits (`test_locamu_goes_on.py`); with more faults this is still so.
 STUCK = {
     "C1: the publisher fell before its copy arrived": (
         line(0, 1, 2),
@@ -534,10 +551,10 @@ STUCK = {
 }
 
 
-@pytest.mark.parametrize("name", STUCK)
+@pytest.mark.parametrize("name", [name for name in STUCK if name[:2] in ("C1", "C2")])
 def test_a_message_waits_for_a_node_that_is_down(name: str) -> None:
     edges, groups, steps, node, waiting = STUCK[name]
-    run = directed(edges, groups, steps)
+    run = directed(edges, groups, steps, {"f": 2})
     settle(run)
     assert delivered_at(run, node) == 2 - waiting
     run.complete()
@@ -563,10 +580,17 @@ def test_declaring_the_node_gone_lets_the_message_through(name: str) -> None:
 
 def test_c4_what_jumped_over_a_neighbour_is_lost_there_and_leaves_no_disorder() -> None:
     """1 wrongly suspects 2, reaches only 0 behind it, and is gone: 2 cannot be handed the message,
-    for 0 does not know which number 3 would have to wait for. What depends on it goes on."""
-    steps = ["suspect 1 2", "publish 1 all", "bring 1 0", "crash 1 0", "publish 0 all"]
+    for 0 does not know which number 3 would have to wait for. What depends on it goes on. Had they
+    waited a little before they declared it gone, 0 would have stood in for it."""
+    steps = [
+        "suspect 1 2",
+        "publish 1 all",
+        "bring 1 0",
+        "crash 1 0",
+        "publish 0 all",
+        "arrive 1 2",
+    ]
     run = directed([[2, 0], [2, 1], [1, 3]], {"all": [0, 2, 3]}, steps)
-    settle(run)
     assert delivered_at(run, 2) == delivered_at(run, 3) == 0
     run.director.do(("gone", 2, 1))
     run.complete()
@@ -634,7 +658,8 @@ def freeze_after_counting(self: Processing, record: Record) -> None:
 
 
 def recover_without_the_last(self: Locamu, records: list[Message], out: Outbox) -> None:
-    _on_recover(self, records[:-1], out)
+    last = max(at for at, entry in enumerate(records) if isinstance(entry, (Kept, Noted)))
+    _on_recover(self, records[:last], out)
 
 
 # Errors that a thousand random schedules seldom meet; the others are mutants of the swarm.

@@ -155,7 +155,7 @@ MUTANTS = [
         mechanism="numbers that never come, since their issuers are gone or were skipped, were "
         "waited for: with two nodes gone the cluster was divided for ever",
         mended="57636ed",
-        schedule="two_gone_and_one_skipped",
+        schedule="gone_before_anybody_stood_in",
         patches=[
             Rewritten(
                 SafePath,
@@ -220,7 +220,7 @@ MUTANTS = [
         mechanism="a node counted as a member when it asked, not when it was admitted: what others "
         "answered in the group was owed to it, and did not lead there",
         mended="c1e586f",
-        schedule="published_while_a_join_was_open",
+        schedule="published_far_away_while_a_join_was_open",
         patches=[
             Patch(Locamu, "joins_at_once", lambda self, group: True),
             Rewritten(Processing, "_hear_of_members", "if is_member:", "if False:"),
@@ -270,7 +270,7 @@ MUTANTS = [
             Rewritten(
                 Forwarding,
                 "repeat_to",
-                "after << min(tries + late, MOST_DOUBLINGS.value)",
+                "after << min(tries + late, most.value)",
                 "after",
                 also=[("or node in record.held_at", "")],
             )

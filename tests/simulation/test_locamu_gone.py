@@ -107,7 +107,7 @@ _on_recover = Locamu.on_recover
             "causal_order",
         ),
         (
-            "two_gone_and_one_skipped",
+            "gone_before_anybody_stood_in",
             Patch(SafePath, "is_all", lambda *_: False),
             "agreement",
         ),

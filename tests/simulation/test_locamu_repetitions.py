@@ -89,7 +89,7 @@ def test_what_waits_at_its_receiver_is_not_sent_whole_again() -> None:
     steps = [*FALLS, *["publish 0 all"] * WAITING]
     counted = Counted()
     with counted.mutant().planted():
-        run = stage([[0, 1], [1, 2]], {"all": [0, 1, 2]}, 1, steps)
+        run = stage([[0, 1], [1, 2]], {"all": [0, 1, 2]}, 2, steps)
         turn(run, 60)
         assert len(locamu(run, 2).holdback.copies) >= WAITING
         assert counted.sent[0, 2] <= 3 * WAITING
@@ -126,7 +126,7 @@ def test_a_repetition_of_what_waits_asks_no_new_question() -> None:
 
 
 def test_what_a_node_sent_and_is_held_is_not_asked_of_it_again() -> None:
-    run = stage([[0, 1], [1, 2]], {"all": [0, 1, 2]}, 1, [*FALLS, *["publish 0 all"] * WAITING])
+    run = stage([[0, 1], [1, 2]], {"all": [0, 1, 2]}, 2, [*FALLS, *["publish 0 all"] * WAITING])
     turn(run, 3)
     waiting = locamu(run, 2)
     wanted = waiting.missing.to_ask_for(1 << 60, 0)

@@ -46,7 +46,7 @@ CODES = {
     "protocols.causal_separators.zone_news": "JOIN READY CUT PART DONE CLOSED DROPPED",
     "protocols.causal_separators.zone_unit": "NOWHERE LOCAL PUBLICATION JOINED NEWS",
     "protocols.locamu.link_header": "_ORIGIN_UNKNOWN _ORIGIN_FIRST _ORIGIN_NAMED _EPOCH_FIRST "
-    "_SAME_SHAPE _SAME_SHAPE_BUT",
+    "_SAME_SHAPE _SAME_SHAPE_BUT _OF_ADMISSION",
     "protocols.member_multicast.members": "NOBODY_ASKS",
     "trace.node_log": "NONE",
     "runtime.links.greeting": "ANYBODY",
@@ -64,7 +64,8 @@ FORMATS = {
     "datagrams.point_to_point": "NUMBERS TOKENS WIDEST EARLY_BITS",
     "datagrams.sealed_bytes": "KEY_BYTES COOKIE_BYTES PROOF_BYTES SEAL_BYTES OVERHEAD",
     "protocols.locamu.gap_consultation": "QUESTIONS",
-    "protocols.locamu.link_header": "_LONGEST_NUMBER",
+    "protocols.locamu.link_header": "_LONGEST_NUMBER _MOST_BEYOND",
+    "protocols.locamu.names": "MOST_HOPS",  # so far from one another are those around a node
     "protocols.member_multicast.members": "MOST_MEMBERS",
     "protocols.member_multicast.protocol": "MOST_NUMBERS",
     "protocols.vector_clock_broadcast": "MANY",  # sorted from here on, as packed clocks want it
@@ -88,6 +89,7 @@ FORMATS = {
 FACTORS = {
     "parts.broadcast.reliable_sending": "OVERHEAD",
     "parts.kept_weight": "KEPT_OVERHEAD",
+    "protocols.locamu.own_names": "_SPARE",
     "parts.safe_links.crowding": "HALF",
     "runtime.host.inbox": "OVERHEAD",
     "clients.door": "FRAME_OVERHEAD",

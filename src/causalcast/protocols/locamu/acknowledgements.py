@@ -90,7 +90,8 @@ class Acknowledgements:
 
     def _mark_if_complete(self, record: Record, numbers: dict[NodeId, int]) -> bool:
         """Remember which numbers belong to messages whose numbers are not all known."""
-        complete = self._paths.is_complete(record)
+        complete = record.is_complete or self._paths.is_complete(record)
+        record.is_complete = complete
         for issuer, number in numbers.items():
             incomplete = self._incomplete.setdefault(issuer, {})
             if complete:
@@ -101,7 +102,7 @@ class Acknowledgements:
 
     def _to_confirm(self, record: Record) -> dict[NodeId, int]:
         """Who within reach wants to hear that it is here, and under which number."""
-        numbers = {**record.handed_on_by, **record.numbers_for(self._me)}
+        numbers = {**record.apart, **record.numbers_for(self._me)}
         return {node: n for node, n in numbers.items() if node in self._peers.reachable}
 
     def newly_complete(self, sender: NodeId, ack: Ack) -> list[int]:

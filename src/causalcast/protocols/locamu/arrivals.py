@@ -62,6 +62,8 @@ class Arrivals:
 
     def wake_duplicates(self, numbers: Numbers) -> None:
         """Look again at copies with one of these numbers: their message is here now."""
+        if not self._holdback.copies:
+            return
         for issuer, vector in numbers.items():
             for node, number in vector.items():
                 self._woken += self._holdback.carrying((issuer, node, number))

@@ -4,8 +4,10 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.parts.tree.neighbourhood import NOBODY, Pair
 from causalcast.protocols.locamu.gap_consultation import Inquiry
-from causalcast.protocols.locamu.link_header import Header
-from causalcast.protocols.locamu.messages import Admission, Copy, HandedOn, Subscription
+from causalcast.protocols.locamu.link_header import Header, LinkPlan
+from causalcast.protocols.locamu.local_past import flat
+from causalcast.protocols.locamu.message_log import Standby
+from causalcast.protocols.locamu.messages import Admission, Copy, HandedOn, Replay, Subscription
 from causalcast.protocols.locamu.peers import Peers
 from causalcast.protocols.locamu.safe_path import Numbers, Stamped
 
@@ -33,6 +35,7 @@ class Arrived(Stamped):
         self.number = 0  # of the source, for this node
         self.waits_for: Pair | None = None  # a missing number: its issuer, and which
         self.announced = False  # that it is held
+        self.standby: Standby | None = None  # if its publisher sent it, or one in its place
 
     def is_handed_on(self) -> bool:
         """Whether its sender is not on the message's way, and sent it in place of another."""
@@ -51,6 +54,27 @@ def sent_copy(
         sender, message, header.origin, header.epoch, back, header.numbers, header.needs, now
     )
     copy.number = number
+    copy.standby = header.standby
+    return copy
+
+
+def replayed_copy(peers: Peers, plan: LinkPlan, replay: Replay, now: int) -> Arrived | None:
+    """A copy in place of its publisher, as that would have sent it: `plan` is of the link from
+    there. None if the publisher gave it no number for this node."""
+    me, publisher = peers.me, replay.origin
+    number = replay.numbers.get(me)
+    if number is None or not isinstance(replay.message, (Copy, Subscription, Admission)):
+        return None
+    whole = flat(replay.needs)
+    needs = {pair: need for pair, need in whole.items() if pair in plan.pair_place}
+    near = plan.numbered_by(publisher)
+    row = {node: replay.numbers[node] for node in near if node in replay.numbers}
+    back = peers.around.hop(me, publisher)
+    copy = Arrived(
+        publisher, replay.message, publisher, replay.epoch, back, {publisher: row}, needs, now
+    )
+    copy.number = number
+    copy.standby = Standby(replay.numbers, whole)
     return copy
 
 

@@ -4,8 +4,8 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.core.outbox import Outbox
 from causalcast.parts.tree.neighbourhood import Pair
-from causalcast.protocols.locamu.local_past import nested
-from causalcast.protocols.locamu.message_log import Record
+from causalcast.protocols.locamu.local_past import flat, nested
+from causalcast.protocols.locamu.message_log import Record, Standby
 from causalcast.protocols.locamu.messages import (
     Admission,
     Departed,
@@ -13,12 +13,16 @@ from causalcast.protocols.locamu.messages import (
     GivenUp,
     Kept,
     Learned,
+    Named,
     Noted,
     Past,
+    StoodBy,
     Subscription,
     Wish,
+    key_of,
     with_header,
 )
+from causalcast.protocols.locamu.names import KnownNames
 from causalcast.protocols.locamu.node_state import NodeState
 from causalcast.protocols.locamu.safe_path import Numbers
 
@@ -27,8 +31,9 @@ class DurableRecords:
     """Writes down the past, messages on their way, groups that are joined, and nodes that are
     gone; and reads them back."""
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, names: KnownNames) -> None:
         self._me = state.me
+        self._names = names
         self._around = state.around
         self._reach = state.peers.reach
         self._past = state.past
@@ -42,6 +47,18 @@ class DurableRecords:
     def keep(self, record: Record, out: Outbox) -> None:
         """A message was processed, and is kept."""
         out.persist(self._kept(record, record.numbers, self._past.take_raised()))
+        if record.standby is not None:
+            self.stand_by(record, out)
+
+    def stand_by(self, record: Record, out: Outbox) -> None:
+        """This node can stand in for a message's publisher."""
+        out.persist(self._stood_by(record))
+
+    def _stood_by(self, record: Record) -> StoodBy:
+        assert record.standby is not None
+        number = record.numbers[record.origin][self._me]
+        standby = record.standby
+        return StoodBy(record.origin, number, standby.numbers, nested(standby.needs))
 
     def note(self, arrived: dict[NodeId, int], out: Outbox) -> None:
         """Numbers of a message arrived that is not kept here, if there are any."""
@@ -86,6 +103,15 @@ class DurableRecords:
                 known = self._log.at((NodeId(stamp[0]), NodeId(stamp[1]), stamp[2]))
                 if known is not None:
                     self._log.remove(known)
+                    self._names.take_over(known)
+        elif isinstance(entry, StoodBy):
+            known = self._log.at((entry.origin, self._me, entry.number))
+            if known is not None:
+                self._log.stand_by(known, Standby(entry.numbers, flat(entry.needs)))
+        elif isinstance(entry, Named):
+            for known, issuer, number in self._names.restore(entry):
+                self._log.note_apart(known, issuer, number)
+                self._past.arrive(issuer, number)
         elif isinstance(entry, Wish):
             self._members.wish(entry.group, entry.wanted)
         elif isinstance(entry, Departed):
@@ -99,7 +125,13 @@ class DurableRecords:
     def _restore_kept(self, kept: Kept, now: int) -> None:
         origin, back = NodeId(kept.origin), NodeId(kept.back)
         record = Record(kept.message, origin, kept.epoch, back, kept.numbers, now)
+        # Whoever it came from: all who could have sent it.
+        record.heard_from = dict.fromkeys(record.numbers_for(self._me))
         self._arrive(record)
+        for issuer, number in self._names.take_mine(key_of(kept.message)).items():
+            if not record.is_numbered(issuer, self._me):
+                self._log.note_apart(record, issuer, number)
+                self._past.arrive(issuer, number)
         self._past.restore_raised(kept.raised)
         record.needs = dict(self._past.numbers)
         record.targets = record.numbers.setdefault(self._me, {})
@@ -151,6 +183,8 @@ class DurableRecords:
         return [
             *self._snapshot_of_log(),
             self._snapshot_of_past(),
+            *[self._stood_by(r) for r in self._log.records if r.standby is not None],
+            *self._names.snapshot(),
             *[Wish(group, False) for group in self._members.withdrawn],
             *[Departed(peer) for peer in self._departures.gone],
             *[GivenUp(peer, self._still_held()) for peer in self._departures.given_up],

@@ -17,6 +17,7 @@ from causalcast.protocols.locamu.local_past import nested
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import HandedOn, Probe, with_header
 from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.own_names import OwnNames
 
 MOST_DOUBLINGS: Final = Limit(
     "protocols.locamu.forwarding.most_doublings",
@@ -25,6 +26,14 @@ MOST_DOUBLINGS: Final = Limit(
     most=16,
     unit="times",
     about="how often the time until something is repeated doubles",
+)
+KNOWN_DOUBLINGS: Final = Limit(
+    "protocols.locamu.forwarding.known_doublings",
+    8,
+    least=0,
+    most=16,
+    unit="times",
+    about="the same for questions after numbers that somebody who is away gave",
 )
 FIRST_DOUBLINGS: Final = Limit(
     "protocols.locamu.forwarding.first_doublings",
@@ -39,13 +48,16 @@ FIRST_DOUBLINGS: Final = Limit(
 class Forwarding:
     """Copies under way from here, and those that a window was too small for."""
 
-    def __init__(self, state: NodeState, headers: Headers, window: int) -> None:
+    def __init__(
+        self, state: NodeState, headers: Headers, own_names: OwnNames, window: int
+    ) -> None:
         self._me = state.me
         self._peers = state.peers
         self._around = state.around
         self._paths = state.paths
         self._log = state.log
         self._headers = headers
+        self._own_names = own_names
         self._window = window
         self._under_way: dict[NodeId, dict[Record, None]] = {}  # sent, not acknowledged
         self._behind: dict[NodeId, dict[Record, None]] = {}  # what a window was too small for
@@ -118,6 +130,9 @@ class Forwarding:
             out.send(node, handed, self._peers.links[node])
             return
         header = Header(origin, record.epoch, numbers, record.needs)
+        if self._peers.goes_on:
+            whole = self._headers.is_whole(node, again)
+            header.names = self._own_names.to_tell(node, record, whole, out)
         data = self._headers.write(node, header, again)
         if self._around.distance(self._me, node) > 1:
             out.note("locamu.jump", node)
@@ -126,6 +141,7 @@ class Forwarding:
 
     def _note_sent(self, record: Record, node: NodeId, before: list[NodeId], out: Outbox) -> None:
         record.sent[node] = before
+        record.given[node] = None
         record.tried_at[node] = out.now
         if node not in record.complete_at:  # it may ask for what it has got meanwhile
             self._under_way.setdefault(node, {})[record] = None
@@ -172,9 +188,12 @@ class Forwarding:
 
     def is_passed_on(self, record: Record) -> bool:
         """Whether its numbers are complete here and at every target."""
-        return all(node in record.complete_at for node in record.targets) and (
-            self._paths.is_complete(record)
-        )
+        if len(record.complete_at) < len(record.targets):
+            return False
+        for node in record.targets:
+            if node not in record.complete_at:
+                return False
+        return record.is_complete or self._paths.is_complete(record)
 
     def is_idle(self) -> bool:
         """Whether everything that was sent is confirmed."""
@@ -196,11 +215,14 @@ class Forwarding:
                 continue  # it is sent when there is room
             tries = record.tries.get(node, 0)
             tried = record.tried_at.get(node, record.since)
-            if out.now - tried < after << min(tries + late, MOST_DOUBLINGS.value):
-                continue
             # Somebody nearer brings it, or it waits there, or it is there and nothing is missing
             # since somebody is gone: just ask.
             asks = node not in self._peers.active or node in record.held_at
+            # Who has it and lacks numbers of somebody who is away says so when they come.
+            lacks = asks and bool(self._peers.suspected) and node in record.known_at
+            most = KNOWN_DOUBLINGS if lacks and not someone_is_gone else MOST_DOUBLINGS
+            if out.now - tried < after << min(tries + late, most.value):
+                continue
             if not asks:
                 record.sent.pop(node, None)
                 self.offer(record, node, True, out)

@@ -63,6 +63,7 @@ class GivingUp:
         if peer in self._peers.reachable:
             self._peers.suspected[peer] = None
         self._peers.links.pop(peer, None)
+        self._processing.names.forget_gone(peer)
         self._processing.substitution.hand_on(peer, out)
         for record in list(self._log.records):
             if peer in record.targets:

@@ -35,6 +35,11 @@ class Headers:
             return writer.write(header)
         return writer.write_alone(header)
 
+    def is_whole(self, node: NodeId, again: bool) -> bool:
+        """Whether the next header to a node can be read without those before it."""
+        writer = self._writers.get(node)
+        return again or not self._compresses or writer is None or writer.starts_over
+
     def read(self, sender: NodeId, data: bytes) -> Header:
         """The header as it was written; raises if it cannot be read."""
         reader = self._readers.get(sender)
@@ -58,6 +63,14 @@ class Headers:
         plan = self._plans.get((source, target))
         if plan is None:
             peers = self._peers
-            plan = LinkPlan(peers.around, source, target, peers.reach, self._window, peers.horizon)
+            plan = LinkPlan(
+                peers.around,
+                source,
+                target,
+                peers.reach,
+                self._window,
+                peers.horizon,
+                peers.goes_on,
+            )
             self._plans[source, target] = plan
         return plan

@@ -18,12 +18,16 @@ from typing import Final
 
 from causalcast.core.ids import NodeId
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
+from causalcast.protocols.locamu.message_log import Standby
+from causalcast.protocols.locamu.messages import Key
 from causalcast.protocols.locamu.safe_path import Numbers
 
 _ORIGIN_UNKNOWN: Final = 0
 _ORIGIN_FIRST: Final = 1
 _ORIGIN_NAMED: Final = 2
 _EPOCH_FIRST: Final = 3  # the epoch stands before all this
+_OF_ADMISSION: Final = 3  # parts of such a key
+_MOST_BEYOND: Final = 100_000  # pairs; what a node keeps of its neighbourhood is far less
 _SAME_SHAPE: Final = 0
 _SAME_SHAPE_BUT: Final = 1
 _LONGEST_NUMBER: Final = 700  # bits; the shape of a vector has one for each node near the target
@@ -49,6 +53,9 @@ class Header:
         self.epoch = epoch
         self.numbers = numbers
         self.needs = needs
+        self.names: list[tuple[Key, dict[NodeId, int]]] = []  # what else its sender numbered
+        # Of a publisher's own copy, when it was read: what it would send to anybody.
+        self.standby: Standby | None = None
 
 
 class LinkPlan:
@@ -62,8 +69,12 @@ class LinkPlan:
         reach: int,
         window: int,
         horizon: int,
+        whole: bool = False,
     ) -> None:
+        """`whole`: a publisher's own copies say all that they depend on, not only what is near
+        their receiver."""
         self.around = around
+        self.whole = whole
         self.source = source
         self.target = target
         self._reach = reach
@@ -100,11 +111,13 @@ class LinkPlan:
             and distance(issuer, node) <= reach
         ]
         self.pair_place = {pair: place for place, pair in enumerate(self.pairs)}
+        self.own_row = [node for issuer, node in self.pairs if issuer == source]
         self._numbered: dict[NodeId, list[NodeId]] = {}
+        self._rows: dict[NodeId, list[tuple[NodeId, int]]] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """For searches that compare states: a cache is no part of the state."""
-        return {**self.__dict__, "_numbered": {}}
+        return {**self.__dict__, "_numbered": {}, "_rows": {}}
 
     def numbered_by(self, issuer: NodeId) -> list[NodeId]:
         """For whom an issuer's numbers are worth saying: those near the target, and the issuer's
@@ -126,35 +139,49 @@ class LinkPlan:
             self._numbered[issuer] = known
         return known
 
+    def row(self, issuer: NodeId) -> list[tuple[NodeId, int]]:
+        """The same nodes, each with the place of its pair; -1 if no dependency foretells its
+        number."""
+        known = self._rows.get(issuer)
+        if known is None:
+            places = self.pair_place
+            known = [(node, places.get((issuer, node), -1)) for node in self.numbered_by(issuer)]
+            self._rows[issuer] = known
+        return known
+
 
 class _Memory:
     """What was said on a link so far, kept alike at both ends."""
 
     def __init__(self, plan: LinkPlan) -> None:
         self.mirror = [0] * len(plan.pairs)
+        self.beyond: dict[Pair, int] = {}  # the same for pairs that the plan does not have
         self.last: dict[Pair, int] = {}  # numbers that no dependency foretells
         self.shapes: dict[Pair, int] = {}  # (furthest issuer, issuer) -> whom it numbered, as bits
 
-    def foretell(self, plan: LinkPlan, needs: list[int], issuer: NodeId, node: NodeId) -> int:
-        """The number of `issuer` for `node` that a header most likely has."""
-        place = plan.pair_place.get((issuer, node))
-        if place is None:
-            return self.last.get((issuer, node), 0) + 1
-        return needs[place] + (issuer == plan.source)
+    def after(self, issuer: NodeId, node: NodeId) -> int:
+        """The number of `issuer` for `node` that a header most likely has, if no dependency tells.
+        Otherwise it is what the header depends on, and one more if its sender is the issuer."""
+        return self.last.get((issuer, node), 0) + 1
 
-    def remember(self, plan: LinkPlan, needs: list[int], numbers: Numbers) -> None:
-        """A header was written or read. Of vectors only the sender's own is put into the mirror:
-        the others' run ahead of what the next header depends on."""
-        for place, need in enumerate(needs):
-            if need > self.mirror[place]:
-                self.mirror[place] = need
+    def remember(
+        self, plan: LinkPlan, changed: list[int], needs: list[int], numbers: Numbers
+    ) -> None:
+        """A header was written or read, with other dependencies than the mirror in these places. Of
+        vectors only the sender's own is put into the mirror: the others' run ahead of what the next
+        header depends on."""
+        mirror = self.mirror
+        for place in changed:
+            if needs[place] > mirror[place]:
+                mirror[place] = needs[place]
         for issuer, vector in numbers.items():
-            for node, number in vector.items():
-                place_of = plan.pair_place.get((issuer, node))
-                if place_of is None:
-                    self.last[issuer, node] = number
-                elif issuer == plan.source and number > self.mirror[place_of]:
-                    self.mirror[place_of] = number
+            is_own = issuer == plan.source
+            for node, place in plan.row(issuer):
+                if place < 0:
+                    if node in vector:
+                        self.last[issuer, node] = vector[node]
+                elif is_own and node in vector and vector[node] > mirror[place]:
+                    mirror[place] = vector[node]
 
 
 class HeaderWriter:
@@ -164,20 +191,20 @@ class HeaderWriter:
         self.plan = plan
         self._memory = _Memory(plan)
         self._count = 0  # goes on when the writer starts over: a reader tells old from new by it
-        self._starts_over = True
+        self.starts_over = True
 
     def start_over(self) -> None:
         """Let the next header be whole."""
-        self._starts_over = True
+        self.starts_over = True
 
     def write(self, header: Header) -> bytes:
         """The next header of this link, as bytes."""
         self._count += 1
         into = bytearray()
-        _put(into, self._count << 1 | self._starts_over)
-        if self._starts_over:
+        _put(into, self._count << 1 | self.starts_over)
+        if self.starts_over:
             self._memory = _Memory(self.plan)
-            self._starts_over = False
+            self.starts_over = False
         self._put_all(into, header, self._memory)
         return bytes(into)
 
@@ -192,11 +219,71 @@ class HeaderWriter:
         plan = self.plan
         way = self._put_way(into, header)
         needs = [header.needs.get(pair, 0) for pair in plan.pairs]
-        self._put_needs(into, needs, memory.mirror)
+        changed = self._put_needs(into, needs, memory.mirror)
         for issuer in way:
             if issuer in header.numbers:
                 self._put_vector(into, way[0], issuer, header.numbers[issuer], needs, memory)
-        memory.remember(plan, needs, header.numbers)
+        if plan.whole and header.origin == plan.source:
+            self._put_beyond(into, header, memory.beyond)
+        if header.names:
+            self._put_names(into, header.names, needs)
+        memory.remember(plan, changed, needs, header.numbers)
+
+    def _put_beyond(self, into: bytearray, header: Header, beyond: dict[Pair, int]) -> None:
+        """What a publisher's copy depends on beyond the plan, and whom else it is numbered for.
+        Pairs are named once on a link."""
+        plan = self.plan
+        vector = header.numbers[plan.source]
+        known = plan.numbered_by(plan.source)
+        further = {(plan.source, node): None for node in vector if node not in known}
+        pairs = {pair: None for pair in header.needs if pair not in plan.pair_place}
+        news = [pair for pair in [*pairs, *further] if pair not in beyond]
+        news = list(dict.fromkeys(news))
+        _put(into, len(news))
+        for pair in news:
+            beyond[pair] = 0
+            _put(into, pair[0])
+            _put(into, pair[1])
+        changed = 0
+        numbered = 0
+        differences: list[int] = []
+        for at, pair in enumerate(beyond):
+            need = header.needs.get(pair, 0)
+            if need != beyond[pair]:
+                changed |= 1 << at
+                differences.append(need - beyond[pair])
+                beyond[pair] = need
+            if pair in further:
+                numbered |= 1 << at
+        _put(into, changed)
+        for difference in differences:
+            _put_signed(into, difference)
+        _put(into, numbered)
+
+    def _put_names(
+        self, into: bytearray, names: list[tuple[Key, dict[NodeId, int]]], needs: list[int]
+    ) -> None:
+        """Messages and their numbers; those for nodes of the plan as differences from what the copy
+        depends on."""
+        plan = self.plan
+        for key, row in names:
+            _put_key(into, key)
+            mask = 0
+            differences: list[int] = []
+            for at, node in enumerate(plan.own_row):
+                if node in row:
+                    mask |= 1 << at
+                    need = needs[plan.pair_place[plan.source, node]]
+                    differences.append(need - row[node])
+            others = [node for node in row if node not in plan.own_row]
+            _put(into, mask << 1 | (len(others) > 0))
+            for difference in differences:
+                _put_signed(into, difference)
+            if others:
+                _put(into, len(others))
+                for node in others:
+                    _put(into, node)
+                    _put(into, row[node])
 
     def _put_way(self, into: bytearray, header: Header) -> list[NodeId]:
         """Name the furthest issuer, and of the nodes after it those that are issuers too."""
@@ -223,7 +310,8 @@ class HeaderWriter:
             _put(into, plan.place[header.origin])
         return way
 
-    def _put_needs(self, into: bytearray, needs: list[int], mirror: list[int]) -> None:
+    def _put_needs(self, into: bytearray, needs: list[int], mirror: list[int]) -> list[int]:
+        """Write what differs from the mirror; in which places comes back."""
         changed = [place for place, need in enumerate(needs) if need != mirror[place]]
         if len(changed) > (len(needs) + 7) // 8:
             _put(into, 1)
@@ -233,13 +321,14 @@ class HeaderWriter:
             into += bits
             for place in changed:
                 _put_signed(into, needs[place] - mirror[place])
-            return
+            return changed
         _put(into, len(changed) << 1)
         before = -1
         for place in changed:
             _put(into, place - before - 1)
             _put_signed(into, needs[place] - mirror[place])
             before = place
+        return changed
 
     def _put_vector(
         self,
@@ -250,21 +339,21 @@ class HeaderWriter:
         needs: list[int],
         memory: _Memory,
     ) -> None:
-        plan = self.plan
+        own = issuer == self.plan.source
         shape = 0
         exceptions = 0
         differences: list[int] = []
-        place = 0
-        for at, node in enumerate(plan.numbered_by(issuer)):
-            number = vector.get(node)
-            if number is None:
-                continue
-            shape |= 1 << at
-            difference = number - memory.foretell(plan, needs, issuer, node)
-            if difference != 0:
-                exceptions |= 1 << place
-                differences.append(difference)
-            place += 1
+        at = 1
+        count = 1
+        for node, place in self.plan.row(issuer):
+            if node in vector:
+                shape |= at
+                foretold = needs[place] + own if place >= 0 else memory.after(issuer, node)
+                if vector[node] != foretold:
+                    exceptions |= count
+                    differences.append(vector[node] - foretold)
+                count <<= 1
+            at <<= 1
         if memory.shapes.get((far, issuer)) == shape:
             _put(into, _SAME_SHAPE_BUT if exceptions else _SAME_SHAPE)
         else:
@@ -318,32 +407,77 @@ class HeaderReader:
         elif packed & 3 == _ORIGIN_NAMED:
             origin = plan.issuers[data.take()]
         way = plan.around.way(far, plan.target)[:-1]
-        needs = self._take_needs(data, memory.mirror)
+        needs = list(memory.mirror)
+        changed = self._take_needs(data, needs)
         numbers: Numbers = {}
         for place, issuer in enumerate(way):
             if place == 0 or packed >> (place + 1) & 1:
                 numbers[issuer] = self._take_vector(data, far, issuer, needs, memory)
-        data.finish()
+        said = {pair: need for pair, need in zip(plan.pairs, needs, strict=True) if need > 0}
+        header = Header(origin, epoch, numbers, said)
+        if plan.whole and origin == plan.source:
+            header.standby = self._take_beyond(data, header, memory.beyond)
+        while not data.is_at_end():
+            header.names.append(self._take_name(data, needs))
         if needs and min(needs) < 0:
             raise OverflowError("a dependency on less than nothing")
-        memory.remember(plan, needs, numbers)
-        said = {pair: need for pair, need in zip(plan.pairs, needs, strict=True) if need > 0}
-        return Header(origin, epoch, numbers, said)
+        memory.remember(plan, changed, needs, numbers)
+        return header
 
-    def _take_needs(self, data: "_Bytes", mirror: list[int]) -> list[int]:
-        needs = list(mirror)
+    def _take_beyond(self, data: "_Bytes", header: Header, beyond: dict[Pair, int]) -> Standby:
+        plan = self.plan
+        for _ in range(data.take()):
+            issuer = NodeId(data.take())
+            beyond.setdefault((issuer, NodeId(data.take())), 0)
+            if len(beyond) > _MOST_BEYOND:
+                raise OverflowError("too much beyond the plan")
+        changed = data.take()
+        for at, pair in enumerate(beyond):
+            if changed >> at & 1:
+                beyond[pair] += data.take_signed()
+        if beyond and min(beyond.values()) < 0:
+            raise OverflowError("a dependency on less than nothing")
+        numbered = data.take()
+        numbers = dict(header.numbers[plan.source])
+        for at, pair in enumerate(beyond):
+            if numbered >> at & 1:
+                numbers[pair[1]] = beyond[pair] + 1
+        needs = {pair: need for pair, need in beyond.items() if need > 0}
+        return Standby(numbers, {**header.needs, **needs})
+
+    def _take_name(self, data: "_Bytes", needs: list[int]) -> tuple[Key, dict[NodeId, int]]:
+        plan = self.plan
+        key = _take_key(data)
+        packed = data.take()
+        row: dict[NodeId, int] = {}
+        for at, node in enumerate(plan.own_row):
+            if packed >> (at + 1) & 1:
+                row[node] = needs[plan.pair_place[plan.source, node]] - data.take_signed()
+        if packed & 1:
+            for _ in range(data.take()):
+                node = NodeId(data.take())
+                row[node] = data.take()
+        if row and min(row.values()) < 1:
+            raise OverflowError("numbers count from 1")
+        return key, row
+
+    def _take_needs(self, data: "_Bytes", needs: list[int]) -> list[int]:
+        """Change the dependencies as a header says; in which places comes back."""
+        changed: list[int] = []
         first = data.take()
         if first == 1:
             bits = [data.take_byte() for _ in range((len(needs) + 7) // 8)]
             for place in range(len(needs)):
                 if bits[place >> 3] >> (place & 7) & 1:
                     needs[place] += data.take_signed()
-            return needs
+                    changed.append(place)
+            return changed
         place = -1
         for _ in range(first >> 1):
             place += data.take() + 1
             needs[place] += data.take_signed()
-        return needs
+            changed.append(place)
+        return changed
 
     def _take_vector(
         self,
@@ -353,7 +487,6 @@ class HeaderReader:
         needs: list[int],
         memory: _Memory,
     ) -> dict[NodeId, int]:
-        plan = self.plan
         first = data.take()
         has_exceptions = first == _SAME_SHAPE_BUT
         if first > _SAME_SHAPE_BUT:
@@ -361,16 +494,18 @@ class HeaderReader:
             has_exceptions = first & 1 == 1
         shape = memory.shapes[far, issuer]
         exceptions = data.take() if has_exceptions else 0
+        own = issuer == self.plan.source
         vector: dict[NodeId, int] = {}
-        for at, node in enumerate(plan.numbered_by(issuer)):
-            if shape >> at & 1:
-                number = memory.foretell(plan, needs, issuer, node)
+        for node, place in self.plan.row(issuer):
+            if shape & 1:
+                number = needs[place] + own if place >= 0 else memory.after(issuer, node)
                 if exceptions & 1:
                     number += data.take_signed()
                 exceptions >>= 1
                 if number < 1:
                     raise OverflowError("numbers count from 1")
                 vector[node] = number
+            shape >>= 1
         return vector
 
 
@@ -404,10 +539,30 @@ class _Bytes:
         number = self.take()
         return -(number >> 1) - 1 if number & 1 else number >> 1
 
-    def finish(self) -> None:
-        """Nothing may be left."""
-        if self._at != len(self._data):
-            raise IndexError("more bytes than a header has")
+    def is_at_end(self) -> bool:
+        return self._at >= len(self._data)
+
+
+def _put_key(into: bytearray, key: Key) -> None:
+    """A publication's id as its publisher and count, or news of a member."""
+    if len(key) == 1:
+        _put(into, (key[0] >> 32) << 2)
+        _put(into, key[0] & 0xFFFFFFFF)
+        return
+    _put(into, key[1] << 2 | (len(key) - 1))
+    _put(into, key[0])
+    if len(key) == _OF_ADMISSION:
+        _put(into, key[2])
+
+
+def _take_key(data: _Bytes) -> Key:
+    first = data.take()
+    number = data.take()
+    if first & 3 == 0:
+        return (first >> 2 << 32 | number,)
+    if first & 3 == 1:
+        return (number, first >> 2)
+    return (number, first >> 2, data.take())
 
 
 def _put(into: bytearray, number: int) -> None:

@@ -128,3 +128,10 @@ def nested(pairs: dict[Pair, int]) -> Numbers:
     for (issuer, node), number in pairs.items():
         found.setdefault(issuer, {})[node] = number
     return found
+
+
+def flat(numbers: Numbers) -> dict[Pair, int]:
+    """The same numbers, by issuer and node."""
+    return {
+        (issuer, node): number for issuer, row in numbers.items() for node, number in row.items()
+    }

@@ -7,8 +7,20 @@ from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.tree.neighbourhood import NOBODY, Pair
-from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.messages import Copy, Key, key_of
 from causalcast.protocols.locamu.safe_path import Numbers, Stamp, Stamped
+
+
+class Standby:
+    """All that a publisher would send of one of its messages: its numbers for everybody within its
+    reach, and all that the message depends on."""
+
+    def __init__(self, numbers: dict[NodeId, int], needs: dict[Pair, int]) -> None:
+        self.numbers = numbers
+        self.needs = needs
+        self.sent_at: dict[NodeId, int] = {}  # when it was sent in the publisher's place
+        self.answered: dict[NodeId, None] = {}  # who has it, as they said when it was sent so
+        self.tries = 0  # how often that was in vain
 
 
 class Record(Stamped):
@@ -35,10 +47,14 @@ class Record(Stamped):
         self.needs: dict[Pair, int] = {}
         self.targets: dict[NodeId, int] = {}  # whom I numbered it for
         self.handed_on: dict[NodeId, None] = {}  # targets that are not on its way onward from here
-        self.handed_on_by: dict[NodeId, int] = {}  # who is not on its way, and that one's number
+        self.apart: dict[NodeId, int] = {}  # numbers for me without the vector they are of
+        self.heard_from: dict[NodeId, None] = {}  # who sent it here, and so told its numbers
+        self.standby: Standby | None = None  # to stand in for its publisher
+        self.is_complete = False  # all its numbers were seen to be known here; they never get lost
         self.complete_at: dict[NodeId, None] = {}  # targets that have it and know all its numbers
         self.known_at: dict[NodeId, dict[NodeId, None]] = {}  # targets that have it: whose numbers
         self.sent: dict[NodeId, list[NodeId]] = {}  # whose numbers the last copy to a target had
+        self.given: dict[NodeId, None] = {}  # targets that were ever sent a copy from here
         self.is_finished = False  # and those who might stand in for this node are told so
         self.held_at: dict[NodeId, None] = {}  # targets where my copy waits, on this link
         self.tried_at: dict[NodeId, int] = {}  # when it was last sent to a target or asked after
@@ -76,7 +92,9 @@ class MessageLog:
         self.records: dict[Record, None] = {}
         self.own: dict[Record, None] = {}  # those that were published here
         self.open: dict[NodeId, dict[Record, None]] = {}  # by targets that may not be complete
+        self.standbys: dict[NodeId, dict[Record, None]] = {}  # by publishers to stand in for
         self._index: dict[Stamp, Record] = {}
+        self._by_key: dict[Key, Record] = {}
         self.kept_bytes = 0  # that the records take, roughly
 
     def add(self, record: Record) -> None:
@@ -88,6 +106,18 @@ class MessageLog:
         self.open_for(record, record.targets)
         for stamp in record.stamps():
             self._index[stamp] = record
+        self._by_key[key_of(record.message)] = record
+        if record.standby is not None:
+            self.stand_by(record, record.standby)
+
+    def stand_by(self, record: Record, standby: Standby) -> None:
+        """This node can stand in for the publisher of a record."""
+        record.standby = standby
+        self.standbys.setdefault(record.origin, {})[record] = None
+
+    def named(self, key: Key) -> Record | None:
+        """The message with this key."""
+        return self._by_key.get(key)
 
     def open_for(self, record: Record, targets: dict[NodeId, int]) -> None:
         """These targets have to confirm a record."""
@@ -129,9 +159,9 @@ class MessageLog:
             record.origin = origin
         return news
 
-    def note_handed_on(self, record: Record, issuer: NodeId, number: int) -> None:
-        """It was handed on by a node that is not on its way."""
-        record.handed_on_by[issuer] = number
+    def note_apart(self, record: Record, issuer: NodeId, number: int) -> None:
+        """Of a node's numbers for it only the one for me is known: it was handed on, or named."""
+        record.apart[issuer] = number
         self._index[issuer, self.me, number] = record
 
     def remove(self, record: Record) -> None:
@@ -144,8 +174,11 @@ class MessageLog:
                 self.open[node].pop(record, None)
         for stamp in record.stamps():
             self._index.pop(stamp, None)
-        if record.handed_on_by:
-            self._index = {stamp: r for stamp, r in self._index.items() if r is not record}
+        self._by_key.pop(key_of(record.message), None)
+        if record.standby is not None:
+            self.standbys[record.origin].pop(record, None)
+        for issuer, number in record.apart.items():
+            self._index.pop((issuer, self.me, number), None)
 
     def numbers_onward(self) -> list[Numbers]:
         """The numbers of all records, without those that were given to hand them on."""

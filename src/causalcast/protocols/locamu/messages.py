@@ -6,6 +6,8 @@ from causalcast.core.ids import GroupId, MessageId, NodeId
 from causalcast.core.message import Membership, Message, Publication, Wire
 from causalcast.protocols.locamu.safe_path import Numbers
 
+Key = tuple[int, ...]  # see `key_of`
+
 # Between nodes
 
 
@@ -138,6 +140,78 @@ class HandedOn(Message):
         self.needs = needs
 
 
+class Replay(Message):
+    """A publication in place of its publisher, who seems to be down: what that would send itself,
+    with its numbers and dependencies, and nothing of the sender's own."""
+
+    wire = Wire(
+        "locamu.replay",
+        message=Message,
+        origin=NodeId,
+        epoch=int,
+        numbers=dict[NodeId, int],
+        needs=dict[NodeId, dict[NodeId, int]],
+    )
+
+    def __init__(
+        self,
+        message: Message,
+        origin: NodeId,
+        epoch: int,
+        numbers: dict[NodeId, int],
+        needs: Numbers,
+    ) -> None:
+        self.message = message
+        self.origin = origin
+        self.epoch = epoch
+        self.numbers = numbers
+        self.needs = needs
+
+
+class Replayed(Message):
+    """Answer `Replay`: what `origin` gave this number for the sender is here."""
+
+    wire = Wire("locamu.replayed", origin=NodeId, number=int)
+
+    def __init__(self, origin: NodeId, number: int) -> None:
+        self.origin = origin
+        self.number = number
+
+
+class AskNames(Message):
+    """Ask which messages `issuer`, which seems to be down, gave these numbers for `node`; who does
+    not know asks others, so many times in a row."""
+
+    wire = Wire("locamu.ask_names", issuer=NodeId, node=NodeId, numbers=list[int], hops=int)
+
+    def __init__(self, issuer: NodeId, node: NodeId, numbers: list[int], hops: int) -> None:
+        self.issuer = issuer
+        self.node = node
+        self.numbers = numbers
+        self.hops = hops
+
+
+class Names(Message):
+    """Answer `AskNames`, as far as it is known: number -> key of the message."""
+
+    wire = Wire("locamu.names", issuer=NodeId, node=NodeId, keys=dict[int, list[int]])
+
+    def __init__(self, issuer: NodeId, node: NodeId, keys: dict[int, list[int]]) -> None:
+        self.issuer = issuer
+        self.node = node
+        self.keys = keys
+
+
+class Settled(Message):
+    """Tell up to which of the sender's numbers each node has all: nobody need know any more which
+    messages those are."""
+
+    wire = Wire("locamu.settled", to=dict[NodeId, int])
+
+    def __init__(self, to: dict[NodeId, int]) -> None:
+        self.to = to
+
+
 class Gone(Message):
     """Tell that `peer` never comes back. `ready`: of what it published the sender has nothing for
     the receiver but what it numbered `pending`; `asks`: say the same."""
@@ -227,6 +301,37 @@ class Forgotten(Message):
         self.stamps = stamps
 
 
+class StoodBy(Message):
+    """Record: of the message with the number that its publisher, `origin`, gave it for this node
+    the publisher's whole numbers and dependencies, so that this node can stand in for it."""
+
+    wire = Wire(
+        "locamu.stood_by",
+        origin=NodeId,
+        number=int,
+        numbers=dict[NodeId, int],
+        needs=dict[NodeId, dict[NodeId, int]],
+    )
+
+    def __init__(
+        self, origin: NodeId, number: int, numbers: dict[NodeId, int], needs: Numbers
+    ) -> None:
+        self.origin = origin
+        self.number = number
+        self.numbers = numbers
+        self.needs = needs
+
+
+class Named(Message):
+    """Record: which messages `issuer` gave which numbers for others: node -> number -> key."""
+
+    wire = Wire("locamu.named", issuer=NodeId, keys=dict[NodeId, dict[int, list[int]]])
+
+    def __init__(self, issuer: NodeId, keys: dict[NodeId, dict[int, list[int]]]) -> None:
+        self.issuer = issuer
+        self.keys = keys
+
+
 class Departed(Message):
     """Record: this node was declared gone."""
 
@@ -303,16 +408,33 @@ MESSAGES: Final[list[type[Message]]] = [
     Finished,
     AskFinished,
     HandedOn,
+    Replay,
+    Replayed,
+    AskNames,
+    Names,
+    Settled,
     Gone,
     Kept,
     Noted,
     Learned,
     Forgotten,
+    StoodBy,
+    Named,
     Departed,
     GivenUp,
     Wish,
     Past,
 ]
+
+
+def key_of(message: Message) -> Key:
+    """What names a message wherever it is: a publication's id, or which news of a member it is."""
+    if isinstance(message, Copy):
+        return (message.publication.id,)
+    if isinstance(message, Subscription):
+        return (message.group, message.joiner)
+    assert isinstance(message, Admission)
+    return (message.group, message.joiner, message.epoch)
 
 
 def with_header(message: Message, header: bytes) -> Message:

@@ -11,6 +11,8 @@ from causalcast.core.ids import NodeId
 from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import Pair
 from causalcast.protocols.locamu.arrived_copy import Arrived
+from causalcast.protocols.locamu.messages import key_of
+from causalcast.protocols.locamu.names import KnownNames
 from causalcast.protocols.locamu.node_state import NodeState
 
 MOST_WANTED: Final = Limit(
@@ -26,12 +28,13 @@ MOST_WANTED: Final = Limit(
 class Missing:
     """Looks for missing numbers; remembers those that others asked after."""
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, names: KnownNames) -> None:
         self._me = state.me
         self._peers = state.peers
         self._past = state.past
         self._holdback = state.holdback
         self._departures = state.departures
+        self._names = names
         self.probed: dict[NodeId, dict[int, None]] = {}  # what others say should be here
 
     def first_for(self, copy: Arrived) -> Pair | None:
@@ -50,7 +53,7 @@ class Missing:
         """Among a copy's dependencies are the numbers the message itself was given on its way."""
         # Alg. 1, l. 33, which lets a message wait for itself.
         for issuer, to in self._needs_here(copy):
-            own = copy.numbers[issuer].get(self._me, 0) if issuer in copy.numbers else 0
+            own = self._own_number(copy, issuer)
             if issuer in self._departures.given_up:
                 number = self._first_held(issuer, to, own)
             elif last:
@@ -60,6 +63,14 @@ class Missing:
             if number > 0:
                 return issuer, NodeId(number)
         return None
+
+    def _own_number(self, copy: Arrived, issuer: NodeId) -> int:
+        """What an issuer numbered this very message for this node, or 0."""
+        if issuer in copy.numbers and self._me in copy.numbers[issuer]:
+            return copy.numbers[issuer][self._me]
+        if not self._names.mine:
+            return 0
+        return self._names.own_number(key_of(copy.message), issuer)
 
     def _first_held(self, issuer: NodeId, to: int, own: int) -> int:
         """Of a node that is gone only what is here already, and held, is waited for."""
@@ -93,7 +104,7 @@ class Missing:
             if now - copy.since < after:
                 continue
             for issuer, to in self._needs_here(copy):
-                own = copy.numbers[issuer].get(self._me, 0) if issuer in copy.numbers else 0
+                own = self._own_number(copy, issuer)
                 needed[issuer] = max(needed.get(issuer, 0), to - 1 if own == to else to)
         wanted: dict[NodeId, dict[int, None]] = {}
         for issuer, to in needed.items():

@@ -19,11 +19,15 @@ class Peers:
         self.around = around
         self.f = f
         self.reach = f + 1  # hops to those that this node has links to and gives numbers for
+        # Whether everybody gets everything around nodes that are down. With f of 2 or more that
+        # takes more than is done here.
+        self.goes_on = f == 1
         self.horizon = 2 * f + 1  # hops to those that the past is kept of
         self.reachable = dict.fromkeys(around.within(self.reach))
         # Nothing of this survives a crash.
         self.links: dict[NodeId, LinkId] = {}
         self.suspected: dict[NodeId, None] = {}  # those that are gone for good, too
+        self.unreached: dict[NodeId, None] = {}  # suspected since there never was a link to them
         self.active = self._first_live()
         self.within_budget = True  # of nodes that may be down, when that was looked at last
 

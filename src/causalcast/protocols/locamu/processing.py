@@ -18,9 +18,19 @@ from causalcast.protocols.locamu.explanations import Explanations
 from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.gap_consultation import GapConsultation
 from causalcast.protocols.locamu.message_log import Record
-from causalcast.protocols.locamu.messages import Admission, Copy, Noted, Subscription
+from causalcast.protocols.locamu.messages import (
+    Admission,
+    Copy,
+    Key,
+    Noted,
+    Subscription,
+    key_of,
+)
 from causalcast.protocols.locamu.missing import Missing
+from causalcast.protocols.locamu.names import KnownNames
 from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.own_names import OwnNames
+from causalcast.protocols.locamu.replays import Replays
 from causalcast.protocols.locamu.safe_path import Numbers
 from causalcast.protocols.locamu.substitution import Substitution
 
@@ -28,7 +38,10 @@ REPEAT: Final = "repeat"
 
 
 class Processing:
-    """Takes copies in, and lets messages begin, wait, go on and be forgotten."""
+    """Takes copies in, and lets messages begin, wait, go on and be forgotten.
+
+    Large because the steps of the algorithm stand together, in its order.
+    """
 
     def __init__(
         self,
@@ -37,6 +50,9 @@ class Processing:
         forwarding: Forwarding,
         acknowledgements: Acknowledgements,
         substitution: Substitution,
+        names: KnownNames,
+        own_names: OwnNames,
+        replays: Replays,
         repeat_after: int,
     ) -> None:
         self.me = state.me
@@ -46,9 +62,12 @@ class Processing:
         self.holdback = state.holdback
         self.departures = state.departures
         self.members = state.members
-        self.records = DurableRecords(state)
+        self.names = names
+        self.own_names = own_names
+        self.replays = replays
+        self.records = DurableRecords(state, names)
         self.arrivals = Arrivals(state)
-        self.missing = Missing(state)
+        self.missing = Missing(state, names)
         self.explanations = Explanations(state, forwarding, self.missing)
         self.consultation = consultation
         self.forwarding = forwarding
@@ -151,8 +170,11 @@ class Processing:
     def _process(self, copy: Arrived, out: Outbox) -> None:
         # Alg. 1, l. 37 and 41-44.
         record = Record(copy.message, copy.origin, copy.epoch, copy.back, copy.numbers, out.now)
+        record.heard_from[copy.source] = None
+        record.standby = copy.standby
         self.arrivals.take_numbers(record.numbers)
         self._note_handed_on(record, copy, out)
+        self._take_names(record)
         self._raise_past(copy)
         self._stamp(record)
         if copy.announced and isinstance(copy.message, Copy):
@@ -195,15 +217,28 @@ class Processing:
     def _led_to(self, record: Record) -> list[NodeId]:
         """Everybody within reach that is a member of the message's group, or has one behind it."""
         message = record.message
-        if isinstance(message, Copy):
-            group = message.publication.group
-            return self.members.led_to(group, record.epoch, self.peers.reachable)
-        return list(self.peers.reachable)
+        if not isinstance(message, Copy):
+            return list(self.peers.reachable)
+        group = message.publication.group
+        led = self.members.led_to(group, record.epoch, self.peers.reachable)
+        everybody = len(led) == len(self.peers.reachable)
+        if everybody or not self.peers.goes_on or record.origin == NOBODY:
+            return led
+        # And everybody within reach of its publisher, so that whoever depends on what that says
+        # next has this too, should it fall.
+        distance, reach = self.peers.around.distance, self.peers.reach
+        return [
+            node
+            for node in self.peers.reachable
+            if node in led or distance(record.origin, node) <= reach
+        ]
 
     def _finish(self, record: Record, out: Outbox) -> None:
         """Keep a stamped record, deliver its publication, and send it on its way."""
         # Alg. 1, l. 12-13 and 43.
         self.log.add(record)
+        if self.peers.goes_on:
+            self.own_names.add(record)
         self.substitution.hand_on_new(record)
         self.arrivals.wake_duplicates(record.numbers)
         if isinstance(record.message, Copy):
@@ -214,8 +249,11 @@ class Processing:
             self.substitution.finish(record, out)
             self.log.remove(record)
             out.persist(Noted(record.numbers_for(self.me), self.past.take_raised()))
+            for named in self.names.take_over(record):
+                out.persist(named)
         else:
             self.records.keep(record, out)
+            self.replays.replay(record, out)
             self._hear_of_members(record, out)
             self.collect(record, out)
         self.keep_repeating(out)
@@ -234,7 +272,15 @@ class Processing:
             numbers = {**copy.numbers, copy.source: {self.me: copy.number}}
             self.records.note(self.arrivals.take_numbers(numbers), out)
             self.acknowledgements.acknowledge_to(copy.source, copy.number, out)
+            if self.peers.goes_on and copy.source in copy.numbers:
+                named = {key_of(copy.message): copy.numbers[copy.source]}
+                self.names.learn(copy.source, named, out)
             return
+        record.heard_from[copy.source] = None
+        if record.standby is None and copy.standby is not None:
+            self.log.stand_by(record, copy.standby)
+            self.records.stand_by(record, out)
+            self.replays.replay(record, out)
         self._note_handed_on(record, copy, out)
         numbers = {issuer: row for issuer, row in copy.numbers.items() if issuer != self.me}
         if not self.learn(record, copy.origin, numbers, out):
@@ -261,11 +307,31 @@ class Processing:
 
         That node is not on the message's path, so its number is kept apart.
         """
-        if copy.is_handed_on() and copy.source not in record.handed_on_by:
-            self.log.note_handed_on(record, copy.source, copy.number)
+        if copy.is_handed_on() and copy.source not in record.apart:
+            self.log.note_apart(record, copy.source, copy.number)
             arrived = self.arrivals.take_numbers({copy.source: {self.me: copy.number}})
             self.records.note(arrived, out)
             self.acknowledgements.watch_complete(record)
+
+    def hear_names(self, keys: list[Key], out: Outbox) -> None:
+        """It became known which numbers some messages have for this node."""
+        for key in keys:
+            record = self.log.named(key)
+            if record is not None:
+                self._take_names(record)
+                self.acknowledgements.watch_complete(record)
+                self.acknowledgements.acknowledge(record, out)
+        if keys:  # copies of those messages wait for them no longer
+            self.look_again([*self.arrivals.take_woken(), *self.holdback.copies], out)
+
+    def _take_names(self, record: Record) -> None:
+        """A message is here: so are the numbers that only names say it has for this node."""
+        if not self.names.mine:
+            return
+        for issuer, number in self.names.take_mine(key_of(record.message)).items():
+            if not record.is_numbered(issuer, self.me):
+                self.log.note_apart(record, issuer, number)
+                self.arrivals.take_numbers({issuer: {self.me: number}})
 
     # Forgetting
 
@@ -275,9 +341,10 @@ class Processing:
             return
         self.substitution.finish(record, out)
         self.substitution.keep_for_publisher(record)
-        if self._is_done(record):
+        if not self.substitution.is_needed(record):
             self.substitution.forget(record)
             self.log.remove(record)
+            self.names.take_over(record)
             self.records.forget(record, out)
 
     def _is_done(self, record: Record) -> bool:
@@ -310,8 +377,11 @@ class Processing:
 
     def keep_repeating(self, out: Outbox) -> None:
         """The timer runs only while something is unfinished."""
+        if self.repeats:
+            return
         unfinished = self.log.records or self.holdback.copies or self.missing.probed
-        if not self.repeats and (unfinished or self.departures.is_unsettled()):
+        named = not self.names.is_empty() or self.own_names.owes()
+        if unfinished or named or self.departures.is_unsettled():
             self.repeats = True
             out.start_timer(REPEAT, self.repeat_after)
 

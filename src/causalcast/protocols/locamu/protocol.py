@@ -53,15 +53,18 @@ Where we differ from the papers, and why
 - There is no greeting after a restart: a new link says the same, since no link survives a crash.
 """
 
+from typing import Final
+
 from causalcast.core.automaton import Multicast
 from causalcast.core.command import Command
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Setup
+from causalcast.limits import Limit
 from causalcast.parts.tree.neighbourhood import Neighbourhood
 from causalcast.protocols.locamu.acknowledgements import FLUSH_ACKS, Acknowledgements
-from causalcast.protocols.locamu.arrived_copy import handed_on_copy, sent_copy
+from causalcast.protocols.locamu.arrived_copy import handed_on_copy, replayed_copy, sent_copy
 from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.gap_consultation import QUESTIONS, Answer, Ask, GapConsultation
 from causalcast.protocols.locamu.giving_up import GivingUp
@@ -71,24 +74,45 @@ from causalcast.protocols.locamu.messages import (
     Ack,
     Admission,
     AskFinished,
+    AskNames,
     Copy,
     Finished,
     Gone,
     HandedOn,
+    Names,
     Probe,
+    Replay,
+    Replayed,
+    Settled,
     StartOver,
     Subscription,
     Want,
     Wish,
 )
+from causalcast.protocols.locamu.names import KnownNames
 from causalcast.protocols.locamu.node_state import NodeState
+from causalcast.protocols.locamu.own_names import OwnNames
 from causalcast.protocols.locamu.processing import REPEAT, Processing
+from causalcast.protocols.locamu.replays import Replays
 from causalcast.protocols.locamu.safe_path import SafePath
 from causalcast.protocols.locamu.substitution import Substitution
 
+UNREACHED: Final = "unreached"
+PATIENCE: Final = Limit(
+    "protocols.locamu.protocol.patience",
+    8,
+    least=1,
+    most=1 << 10,
+    unit="times",
+    about="`repeat_after`, until a node is suspected that a node that starts does not reach",
+)
+
 
 class Locamu(Multicast):
-    """What happens when something happens; how a copy is processed is in `processing`."""
+    """What happens when something happens; how a copy is processed is in `processing`.
+
+    Large because it has all handlers, and the parts that they call; each is a few lines.
+    """
 
     def __init__(self, setup: Setup, around: Neighbourhood, paths: SafePath) -> None:
         state = NodeState(setup, around, paths)
@@ -105,21 +129,36 @@ class Locamu(Multicast):
         self.consultation = GapConsultation(around, self.peers.reach, first_question)
         compresses = setup.text("headers") == "compressed"
         self.headers = Headers(self.peers, paths.window, compresses)
-        self.forwarding = Forwarding(state, self.headers, setup.number("window"))
+        self.names = KnownNames(state)
+        self.own_names = OwnNames(state)
+        self.replays = Replays(state)
+        self.forwarding = Forwarding(state, self.headers, self.own_names, setup.number("window"))
         self.acknowledgements = Acknowledgements(state, setup.number("acknowledge_after"))
-        self.substitution = Substitution(state, self.forwarding, self.acknowledgements)
+        self.substitution = Substitution(state, self.forwarding, self.acknowledgements, self.names)
         self.processing = Processing(
             state,
             self.consultation,
             self.forwarding,
             self.acknowledgements,
             self.substitution,
+            self.names,
+            self.own_names,
+            self.replays,
             self.repeat_after,
         )
         self.missing = self.processing.missing
         self.records = self.processing.records
         self.explanations = self.processing.explanations
         self.giving_up = GivingUp(state, self.processing)
+
+    def on_start(self, out: Outbox) -> None:
+        # Not in the paper: there a detector knows of everybody.
+        self._look_out(out)
+
+    def _look_out(self, out: Outbox) -> None:
+        """A detector says nothing of a node that there never was a link to."""
+        if self.peers.goes_on:
+            out.start_timer(UNREACHED, PATIENCE.value * self.repeat_after)
 
     # Publishing
 
@@ -151,6 +190,18 @@ class Locamu(Multicast):
             self._on_finished(sender, message, out)
         elif isinstance(message, AskFinished):
             self.substitution.tell_finished(sender, out)
+            if self.peers.goes_on:
+                self.own_names.tell_settled(sender, out)
+        elif isinstance(message, Replay):
+            self._on_replay(sender, message, out)
+        elif isinstance(message, Replayed):
+            self.replays.on_replayed(sender, message)
+        elif isinstance(message, AskNames):
+            self.names.on_ask(sender, message, out)
+        elif isinstance(message, Names):
+            self._on_names(message, out)
+        elif isinstance(message, Settled):
+            self.names.settle(sender, message.to)
         elif isinstance(message, Gone):
             self.giving_up.on_gone_told(sender, message, out)
         elif isinstance(message, StartOver):
@@ -175,7 +226,29 @@ class Locamu(Multicast):
             out.note("locamu.nonsense", sender)
             return
         copy = sent_copy(self.peers, sender, message, header, out.now)
+        if header.names:
+            mine = self.names.learn(sender, dict(header.names), out)
+            self.processing.hear_names(mine, out)
         self.processing.take_in(sender, copy, out)
+
+    def _on_replay(self, sender: NodeId, replay: Replay, out: Outbox) -> None:
+        # Not in the paper: nobody stands in for a publisher there.
+        publisher = replay.origin
+        if publisher not in self.peers.reachable or not self.peers.goes_on:
+            out.note("locamu.nonsense", sender)
+            return
+        if publisher in self.departures.gone:
+            return
+        plan = self.headers.plan(publisher, self.me)
+        copy = replayed_copy(self.peers, plan, replay, out.now)
+        self.processing.take_in(publisher, copy, out)
+        if copy is not None and self.past.has_arrived(publisher, copy.number):
+            self.peers.tell(sender, Replayed(publisher, copy.number), out)
+
+    def _on_names(self, names: Names, out: Outbox) -> None:
+        # Not in the paper: there a number is known to nobody but its issuer and its receiver.
+        told = {tuple(key): {names.node: number} for number, key in names.keys.items()}
+        self.processing.hear_names(self.names.learn(names.issuer, told, out), out)
 
     def _on_handed_on(self, sender: NodeId, handed: HandedOn, out: Outbox) -> None:
         # Not in the paper: nobody stands in for a node there.
@@ -214,6 +287,11 @@ class Locamu(Multicast):
         if name == FLUSH_ACKS:
             self.acknowledgements.flush(NodeId(subject), out)
             self.substitution.flush(NodeId(subject), out)
+        elif name == UNREACHED:
+            for peer in self.peers.reachable:
+                if peer not in self.peers.links and peer not in self.peers.suspected:
+                    self.peers.unreached[peer] = None
+                    self.on_suspect(peer, out)
         else:
             assert name == REPEAT
             self.processing.repeats = False
@@ -230,6 +308,11 @@ class Locamu(Multicast):
                 self.forwarding.repeat_to(node, self.repeat_after, someone_is_gone, out)
         for node, numbers in self.missing.to_ask_for(out.now, self.repeat_after).items():
             self.peers.tell(node, Want(numbers), out)
+            if self.peers.goes_on and node in self.peers.suspected:
+                self.names.ask(node, numbers, out)
+        if self.peers.goes_on:
+            self.replays.repeat(self.repeat_after, out)
+            self.own_names.settle(out)
         self.consultation.repeat(self.repeat_after, out)
         self.substitution.ask_what_is_finished(out)
         for peer in self.departures.gone:
@@ -260,10 +343,15 @@ class Locamu(Multicast):
             out.send(peer, Gone(peer, False, [], False), link)
             return
         self.peers.links[peer] = link
+        if peer in self.peers.unreached:
+            self.on_trust(peer, out)
         self.headers.forget(peer)
+        self.own_names.forget_link(peer)
         self.forwarding.send_all_to(peer, out)
+        self.replays.replay_to(peer, out)
         self.consultation.on_neighbour_up(peer, out)
         self.substitution.finish_again(peer, out)
+        self.processing.keep_repeating(out)
         for gone in self.departures.gone:
             if peer in self.departures.to_tell(gone):
                 self.giving_up.tell(gone, peer, out)
@@ -279,9 +367,11 @@ class Locamu(Multicast):
             self.peers.suspected[peer] = None
             self.forwarding.forget_link(peer)
             self.processing.change_active(out)
+            self.replays.replay_all(peer, out)
 
     def on_trust(self, peer: NodeId, out: Outbox) -> None:
         # Section III-C, as `on_suspect`.
+        self.peers.unreached.pop(peer, None)
         if peer in self.peers.suspected and peer not in self.departures.gone:
             del self.peers.suspected[peer]
             self.processing.change_active(out)
@@ -337,6 +427,7 @@ class Locamu(Multicast):
             if gone in self.peers.reachable:
                 self.peers.suspected[gone] = None
         self.peers.refresh()
+        self.names.forget_arrived()
         for record in self.log.records:
             for gone in self.departures.gone:
                 self.log.close_for(record, gone)
@@ -344,6 +435,7 @@ class Locamu(Multicast):
         for record in list(self.log.records):
             self.processing.collect(record, out)
         self.processing.keep_repeating(out)
+        self._look_out(out)
 
     def snapshot(self) -> list[Message]:
         return self.records.snapshot()
@@ -360,7 +452,7 @@ class Locamu(Multicast):
         return self.explanations.conditions()
 
     def state_size(self) -> int:
-        return self.past.size() + self.log.size()
+        return self.past.size() + self.log.size() + self.names.size()
 
     def kept_bytes(self) -> int:
         return self.log.kept_bytes
@@ -373,4 +465,5 @@ class Locamu(Multicast):
             if issuer not in self.departures.given_up
         )
         kept = self.log.records or self.log.size() or self.holdback.copies
-        return not (kept or missing) and self.forwarding.is_idle()
+        names = not self.names.is_empty() or self.names.mine or self.own_names.owes()
+        return not (kept or missing or names) and self.forwarding.is_idle()

@@ -16,6 +16,7 @@ from causalcast.protocols.locamu.acknowledgements import Acknowledgements
 from causalcast.protocols.locamu.forwarding import Forwarding
 from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import AskFinished, Finished, Learned
+from causalcast.protocols.locamu.names import KnownNames
 from causalcast.protocols.locamu.node_state import NodeState
 
 # Rounds of repetitions between questions that are seldom needed.
@@ -55,6 +56,7 @@ class Substitution:
         state: NodeState,
         forwarding: Forwarding,
         acknowledgements: Acknowledgements,
+        names: KnownNames,
     ) -> None:
         self._me = state.me
         self._peers = state.peers
@@ -64,6 +66,7 @@ class Substitution:
         self._departures = state.departures
         self._forwarding = forwarding
         self._acknowledgements = acknowledgements
+        self._names = names
         self._finished_to: dict[NodeId, int] = {}  # up to which of its numbers a node has finished
         self._questions: dict[NodeId, Pair] = {}  # rounds until asked, how often it was
         self._unfinished: dict[Record, None] = {}  # kept only until somebody else has finished
@@ -95,6 +98,8 @@ class Substitution:
 
     def _stands_in_for_publisher(self, record: Record) -> bool:
         publisher = record.origin
+        if self._peers.goes_on:
+            return record.standby is not None
         near = publisher not in (NOBODY, self._me) and self.may_stand_in(publisher)
         return near and record.is_numbered(publisher, self._me)
 
@@ -115,14 +120,15 @@ class Substitution:
             return
         record.is_finished = True
         for node in record.targets:
-            if self.may_stand_in(node):
+            if self.may_stand_in(node) or (self._peers.goes_on and node in record.given):
                 self._to_tell[node] = None
                 self._acknowledgements.schedule(node, out)
 
     def finish_again(self, peer: NodeId, out: Outbox) -> None:
         """A new link to a node: it may not have heard what is finished here, nor answered."""
         self._questions.pop(peer, None)
-        if self.may_stand_in(peer) and (self._me, peer) in self._past.numbers:
+        is_near = self.may_stand_in(peer) or self._peers.goes_on
+        if is_near and (self._me, peer) in self._past.numbers:
             self._to_tell[peer] = None
             self._acknowledgements.schedule(peer, out)
 
@@ -161,6 +167,7 @@ class Substitution:
             for record in self._unfinished
             if self._is_needed_for_publisher(record)
         }
+        unfinished.update(self._names.issuers())
         for issuer in unfinished:
             rounds, asked = self._questions.get(issuer, (1, 0))
             if rounds == 0:

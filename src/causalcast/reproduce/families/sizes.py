@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.core import GroupId, Groups, NodeId, Publication, graphs, message_id
-from causalcast.core.topology import Surroundings
+from causalcast.core.topology import Surroundings, Topology
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood
 from causalcast.protocols.locamu.link_header import Header, HeaderWriter, LinkPlan
 from causalcast.protocols.locamu.messages import Copy
@@ -32,7 +32,8 @@ def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
     The header is the first of a link, with every number there is in it, each of four bytes. Beside
     it, the ball that the node knows.
     """
-    around = _inner_neighbourhood(nodes, f, degree)
+    tree = graphs.from_edges(nodes, graphs.tree(nodes, degree))
+    around = _inner_neighbourhood(tree, nodes, f, degree)
     me = around.me
     sizes: list[int] = []
     for peer in around.within(f + 1):
@@ -46,6 +47,8 @@ def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
         header = HeaderWriter(plan).write(Header(NOBODY, 0, numbers, needs))
         copy = Copy(Publication(message_id(NodeId(nodes - 1), LARGE), GroupId(0), b""), header)
         sizes.append(LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy)))
+        if f == 1:
+            sizes.append(_publishers_copy(tree, around, peer, me))
     near = around.within(f + 1)
     pairs = [
         (issuer, node)
@@ -62,9 +65,19 @@ def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
     }
 
 
-def _inner_neighbourhood(nodes: int, f: int, degree: int) -> Neighbourhood:
+def _publishers_copy(tree: Topology, around: Neighbourhood, source: NodeId, to: NodeId) -> int:
+    """The largest that a publisher sends itself with f = 1, without names: all it depends on."""
+    near = Neighbourhood(source, Surroundings(source, tree, Groups({})).ball(3))
+    needs = dict.fromkeys(near.pairs_within(3, 2), LARGE)
+    numbers = {source: dict.fromkeys(near.within(2), LARGE + 1)}
+    plan = LinkPlan(around, source, to, 2, 3, 3, whole=True)
+    header = HeaderWriter(plan).write(Header(source, 0, numbers, needs))
+    copy = Copy(Publication(message_id(source, LARGE), GroupId(0), b""), header)
+    return LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy))
+
+
+def _inner_neighbourhood(tree: Topology, nodes: int, f: int, degree: int) -> Neighbourhood:
     """As far from the root as from the leaves, so that its surroundings lie inside the tree."""
-    tree = graphs.from_edges(nodes, graphs.tree(nodes, degree))
     depth = _depth(nodes, degree)
     me = NodeId(sum((degree - 1) ** level for level in range(-(-depth // 2))))
     return Neighbourhood(me, Surroundings(me, tree, Groups({})).ball(2 * f + 1))

@@ -124,3 +124,33 @@ def test_nonsense_is_refused_and_a_whole_header_repairs_the_link() -> None:
         reader.read(writer.write(header))
     writer.start_over()
     assert same(reader.read(writer.write(header)), header)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_publishers_copies_say_all_that_it_would_send_and_names_come_with_any(seed: int) -> None:
+    rng = random.Random(f"whole {seed}")
+    tree = graphs.from_edges(25, graphs.random_tree(25, rng))
+    source = NodeId(rng.randrange(25))
+    target = rng.choice([node for node in tree.distances(source, 2) if node != source])
+    near_source = Neighbourhood(source, Surroundings(source, tree, Groups({})).ball(3))
+    near_target = Neighbourhood(target, Surroundings(target, tree, Groups({})).ball(3))
+    writer = HeaderWriter(LinkPlan(near_source, source, target, 2, 3, 3, whole=True))
+    reader = HeaderReader(LinkPlan(near_target, source, target, 2, 3, 3, whole=True))
+    for grown in range(1, 8):
+        pairs = near_source.pairs_within(3, 2)
+        needs = {pair: rng.randint(1, 3 * grown) for pair in pairs if rng.random() < 0.7}
+        targets = [node for node in near_source.within(2) if node == target or rng.random() < 0.8]
+        vector = {node: needs.get((source, node), 0) + 1 for node in targets}
+        header = Header(source, 0, {source: vector}, needs)
+        others = [node for node in near_source.within(2) if rng.random() < 0.5]
+        keys = [(7 << 32 | grown,), (2, 5), (2, 5, grown)]
+        header.names = [(key, {node: rng.randint(1, 9) for node in others}) for key in keys]
+        if rng.random() < 0.2:
+            writer.start_over()
+        read = reader.read(writer.write(header))
+        assert read.standby is not None
+        assert (read.standby.numbers, read.standby.needs) == (vector, needs)
+        assert read.names == header.names
+        near = writer.plan.numbered_by(source)
+        assert read.numbers == {source: {n: s for n, s in vector.items() if n in near}}
+        assert read.needs == {p: n for p, n in needs.items() if p in writer.plan.pair_place}

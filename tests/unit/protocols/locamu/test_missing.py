@@ -3,6 +3,7 @@
 from line_of_five import N0, N1, N2, copy_from_1, state_of
 
 from causalcast.protocols.locamu.missing import MOST_WANTED, Missing
+from causalcast.protocols.locamu.names import KnownNames
 
 SOON, LATE = 5, 10
 
@@ -10,7 +11,7 @@ SOON, LATE = 5, 10
 def test_the_first_number_that_did_not_arrive_is_missing() -> None:
     state = state_of(N2)
     copy = copy_from_1(3, {(N1, N2): 2, (N0, N2): 3})
-    missing = Missing(state)
+    missing = Missing(state, KnownNames(state))
     assert missing.first_for(copy) == (N1, 1)
     state.past.arrive(N1, 1)
     state.past.arrive(N1, 2)
@@ -25,7 +26,7 @@ def test_of_a_node_that_was_given_up_only_what_is_held_is_missing() -> None:
     copy = copy_from_1(3, {(N1, N2): 2})
     state.departures.declare(N1)
     state.departures.give_up(N1, [])
-    missing = Missing(state)
+    missing = Missing(state, KnownNames(state))
     assert missing.first_for(copy) is None
     state.holdback.put((N1, N2), copy_from_1(2, {}))
     assert missing.first_for(copy) == (N1, 2)
@@ -33,7 +34,7 @@ def test_of_a_node_that_was_given_up_only_what_is_held_is_missing() -> None:
 
 def test_what_is_missing_for_long_is_asked_for_and_what_is_held_is_not() -> None:
     state = state_of(N2)
-    missing = Missing(state)
+    missing = Missing(state, KnownNames(state))
     state.holdback.put((N1, N2), copy_from_1(2, {(N1, N2): 1}))
     state.holdback.put((N1, N0), copy_from_1(4, {(N1, N2): 3}))
     assert missing.to_ask_for(SOON, LATE) == {}
@@ -42,7 +43,7 @@ def test_what_is_missing_for_long_is_asked_for_and_what_is_held_is_not() -> None
 
 def test_what_others_asked_after_is_asked_for_once() -> None:
     state = state_of(N2)
-    missing = Missing(state)
+    missing = Missing(state, KnownNames(state))
     for number in range(1, 2 * MOST_WANTED.value):
         missing.take_probe(N1, number)
     state.past.arrive(N1, 1)

@@ -1,0 +1,28 @@
+"""Five nodes on a line publish as fast as they can, and some of them fall: the others go on.
+
+`benchmarks/locamu_goes_on.py` has it, with every node and every pair that may fall.
+"""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SOON = 10.0  # seconds; it takes less than two, most of them until a frozen node is suspected
+
+
+def benchmark() -> ModuleType:
+    path = Path(__file__).parent.parent.parent / "benchmarks" / "locamu_goes_on.py"
+    spec = importlib.util.spec_from_file_location("locamu_goes_on", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("freezes", [False, True], ids=["killed", "frozen"])
+def test_the_others_go_on(tmp_path: Path, freezes: bool) -> None:
+    seconds = benchmark().measure(tmp_path / "cluster", True, [(3,), (2, 5)], freezes)
+    assert len(seconds) == 2 and max(seconds) < SOON

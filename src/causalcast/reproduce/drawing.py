@@ -11,6 +11,7 @@ from causalcast.reproduce.figure import Figure, Plot
 COLOURS = ("#3b82c4", "#d9822b", "#3f9b6c", "#c94f4f", "#8b6cc4", "#7a7a7a", "#b0a020", "#30a0a8")
 MARKS = "osD^vPX*"
 WIDTH, HEIGHT = 4.6, 3.3  # inches of one chart
+WIDE = 100  # from the least to the most on a logarithmic axis: powers of ten are labels enough
 DOTS = 130  # per inch of the PNG
 
 
@@ -109,7 +110,8 @@ def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> 
     for scale, axis in ((plot.x_scale, axes.xaxis), (plot.y_scale, axes.yaxis)):
         if scale == "log":
             axis.set_major_formatter(_plainly)
-            axis.set_minor_formatter(_some_plainly)
+            low, high = axis.get_view_interval()
+            axis.set_minor_formatter(_some_plainly if high < WIDE * low else _nothing)
     xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
     if plot.x_scale == "log" and len(xs) <= 8:
         axes.set_xticks(xs, [_plainly(x) for x in xs], rotation=35 if len(xs) > 5 else 0)
@@ -143,3 +145,7 @@ def _plainly(value: float, _: int = 0) -> str:
 def _some_plainly(value: float, _: int = 0) -> str:
     """Between powers of ten: 2 and 5 alone, for all of them would not fit."""
     return _plainly(value) if f"{value:e}"[0] in "25" else ""
+
+
+def _nothing(_value: float, _place: int = 0) -> str:
+    return ""

@@ -66,7 +66,7 @@ def judged_line(rows: Sequence[Row]) -> str:
     failed = sum(bool(row.get("error")) for row in rows)
     line = (
         f"{len(causal)} runs of causal protocols, {sum(r['deliveries'] for r in causal):,} "
-        f"deliveries judged, {len(bad)} runs not in order; {len(plain)} runs of protocols that "
+        f"deliveries judged, {len(bad)} runs broke a promise; {len(plain)} runs of protocols that "
         f"promise no causal order, judged by what they promise."
     )
     return line + (f" {failed} points failed." if failed else "")

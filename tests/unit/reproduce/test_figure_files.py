@@ -9,6 +9,7 @@ from causalcast.errors import ConfigError
 from causalcast.reproduce import campaign
 from causalcast.reproduce.campaign import run_points
 from causalcast.reproduce.drawing import draw
+from causalcast.reproduce.families.judged_run import verdict_within_parts
 from causalcast.reproduce.figure import FIGURES, all_figures, read_figure
 from causalcast.reproduce.properties import CHECKOUT
 from causalcast.reproduce.store import Store
@@ -177,3 +178,18 @@ def test_no_tick_of_a_picture_is_a_formula(tmp_path: Path) -> None:
     drawn = draw(figure, rows)
     assert drawn is not None and "mathdefault" not in drawn[0]
     assert drawn[1].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("violated", "promised", "expected"),
+    [
+        (["agreement"], ["agreement_per_part"], "ok"),
+        (["agreement"], ["agreement"], "violated"),
+        (["agreement", "causal_order"], ["agreement_per_part"], "violated"),
+        (["causal_order"], ["agreement_per_part"], "violated"),
+    ],
+)
+def test_only_agreement_that_was_promised_per_part_is_let_go(
+    violated: list[str], promised: list[str], expected: str
+) -> None:
+    assert verdict_within_parts("violated", violated, promised) == expected

@@ -1,5 +1,6 @@
 """A simulation of a point, always judged: no number comes from a run that nobody looked at."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from causalcast.pipeline.verify import verify
 from causalcast.simulator.runner import SimulatedRun, simulate
 
 ORDER = "causal_order"
+AGREEMENT, PER_PART = "agreement", "agreement_per_part"
 
 
 @dataclass
@@ -24,9 +26,10 @@ def judged_run(text: str, level: str = "messages") -> JudgedRun:
     run = simulate(text, level)
     verdict = verify(run, promise="promised")
     violated = [result.name for result in verdict.results if result.status == "violated"]
+    told = verdict_within_parts(verdict.verdict, violated, run.header.guarantees)
     facts = {
-        "verdict": verdict.verdict,
-        "kept_its_promises": int(verdict.verdict == "ok"),
+        "verdict": told,
+        "kept_its_promises": int(told == "ok"),
         "violated": ",".join(violated) or None,
         "causal": ORDER in run.header.guarantees,
         "publications": run.publications,
@@ -34,6 +37,16 @@ def judged_run(text: str, level: str = "messages") -> JudgedRun:
         "cpu_seconds": round(run.cpu_seconds, 3),
     }
     return JudgedRun(run, small_run(run), facts)
+
+
+def verdict_within_parts(verdict: str, violated: Sequence[str], promised: Sequence[str]) -> str:
+    """The verdict, where agreement among all is not counted if it was promised per part only.
+
+    Which links were safe does not stand in a trace, so `verify` judges it as agreement among all.
+    What a crash left out is seen in the column `reliability`.
+    """
+    only_agreement = set(violated) == {AGREEMENT} and PER_PART in promised
+    return "ok" if only_agreement else verdict
 
 
 def after(rows: SmallRun, publications: int) -> SmallRun:

@@ -300,5 +300,6 @@ def test_a_peer_that_accepts_and_stays_silent_is_told_in_a_line(
     with set_to(quick):
         asyncio.run(story())
     silent = f"dialling node 1 failed: 127.0.0.1:{town.ports[1]} says nothing; is there a node"
-    assert (silent if tls else "no greeting came in time") in caplog.text
+    # Without TLS the dial and the greeting on it end at almost the same moment.
+    assert silent in caplog.text or (not tls and "no greeting came in time" in caplog.text)
     assert "Traceback" not in caplog.text and "never retrieved" not in caplog.text

@@ -9,6 +9,7 @@ import pytest
 import causalcast
 from causalcast.cli.judge import verify
 from causalcast.pipeline.report import report
+from causalcast.pipeline.report.moving import MovingRun
 from causalcast.pipeline.report.report_figures import Figures
 from causalcast.pipeline.verdicts.names import Names
 from causalcast.pipeline.verdicts.verdict import Verdict
@@ -126,7 +127,7 @@ def test_a_report_is_called_after_the_log_it_is_about(tmp_path: Path) -> None:
     verdict.header.run_id = "monday-night"
     page = report._head([verdict])
     assert "<h1>monday-night</h1>" in page
-    told = report._run(verdict, {}, Figures(), alone=True)
+    told = report._run(MovingRun(0, verdict), {}, Figures(), alone=True)
     assert "Likely: route p0 → p2 is slower than p0 → p1 → p2" in told
 
 

@@ -66,3 +66,8 @@ def test_it_is_built_strictly_and_asks_nobody(tmp_path: Path) -> None:
 def test_the_table_of_protocols_is_measured() -> None:
     script = ROOT / "scripts" / "choosing_table.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0
+
+
+def test_the_pictures_of_locamu_are_those_of_its_schedules() -> None:
+    script = ROOT / "scripts" / "locamu_pictures.py"
+    assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0

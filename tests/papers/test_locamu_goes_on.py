@@ -194,6 +194,7 @@ def ended(
     groups: dict[str, list[int]],
     steps: list[str],
     options: dict[str, Any],
+    level: str = "deliveries",
 ) -> DirectedRun:
     tables: Tables = [
         ("options", options),
@@ -202,7 +203,7 @@ def ended(
         ("groups", groups),
     ]
     scenario = Scenario(toml_text({"protocol": "locamu", "steps": steps}, tables), "stays down")
-    run = DirectedRun(scenario, "deliveries")
+    run = DirectedRun(scenario, level)
     for step in scenario.steps:
         run.director.do(step)
     run.director.complete(recover_all=False)

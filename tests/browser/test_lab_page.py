@@ -162,6 +162,29 @@ def test_a_link_is_cut_with_the_keyboard(lab: LabPage) -> None:
     assert "cut n0–n1" in page.inner_text("#edits")
 
 
+def test_every_way_to_interfere_can_be_pressed(lab: LabPage) -> None:
+    page = lab.page
+    for _ in range(4):
+        page.click("#step")
+
+    def press(what: str, place: int, action: str) -> None:
+        page.locator("svg.graph").first.locator(f".{what}").nth(place).focus()
+        page.keyboard.press("Enter")
+        page.click(f"#selected [data-action={action}]")
+        lab.wait_for_run()
+
+    press("node", 1, "crash")
+    page.click("#step")
+    press("node", 1, "recover")
+    press("node", 2, "suspect")
+    press("node", 0, "publish")
+    press("link", 0, "delay")
+    told = page.inner_text("#edits")
+    for change in ("crash n1", "recover n1", "suspect n2", "publish n0", "delay n0–n1"):
+        assert change in told
+    assert len(lab.verdicts()) == 2
+
+
 def test_a_changed_protocol_breaks_and_the_counter_example_is_shown(lab: LabPage) -> None:
     page = lab.page
     page.select_option("#protocol", "vector_clock_broadcast")

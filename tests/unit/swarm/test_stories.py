@@ -1,14 +1,22 @@
 """Short stories: the same seed tells the same one, its text repeats it, and it finds something."""
 
+import functools
+
 import pytest
 
 from causalcast.registry import find_protocol
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.campaign import Plan, run_campaign
 from causalcast.swarm.stories import FEWEST_MOVES, try_story
-from causalcast.swarm.trial import try_scenario
+from causalcast.swarm.trial import Trial, try_scenario
 
 LOCAMU = find_protocol("locamu")
+
+
+@functools.cache
+def story(seed: int) -> Trial:
+    """One of LoCaMu's; some take long, and more than one test looks at them."""
+    return try_story(LOCAMU, seed, {})
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
@@ -29,7 +37,7 @@ def test_stories_are_short_and_have_falls_and_jumps() -> None:
     fired: dict[str, int] = {}
     steps = []
     for seed in range(40):
-        trial = try_story(LOCAMU, seed, {})
+        trial = story(seed)
         steps.append(trial.text.split("steps = [")[1].split("]")[0].count('"') // 2)
         for kind, times in trial.fired.items():
             fired[kind] = fired.get(kind, 0) + times
@@ -44,7 +52,7 @@ def test_who_fell_is_declared_gone() -> None:
 
 
 def test_some_stay_down() -> None:
-    trials = [try_story(LOCAMU, seed, {}) for seed in range(30)]
+    trials = [story(seed) for seed in range(30)]
     assert any(trial.fired.get("died_for_good") for trial in trials)
     assert all(not trial.problems for trial in trials)
 

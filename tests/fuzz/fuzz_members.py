@@ -394,9 +394,10 @@ def memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-# Nodes of these take over what others say of causes at third nodes: a lie is passed on in good
-# faith, and makes others wait. They must survive, stay small and start again; no more is promised.
-BELIEVING: Final = ("causal_barriers",)
+# Nodes of these take over what others say of third nodes: causes there, or with LoCaMu the numbers
+# that a node gave. A lie is passed on in good faith, and makes others wait. They must survive, stay
+# small and start again; no more is promised.
+BELIEVING: Final = ("causal_barriers", "locamu")
 # Why some protocols are not attacked.
 LEFT_OUT: Final = {"causal_separators": "needs four nodes", "member_multicast": "trusts members"}
 

@@ -7,19 +7,19 @@ from causalcast import version
 from causalcast.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from causalcast.clients.connect import (
-        RemoteGroup,
-        RemoteGroups,
-        RemoteMessage,
-        RemoteNode,
-        RemoteReceipt,
-        connect,
-    )
+    from causalcast.any_node import AnyGroup, AnyMessage, AnyNode, AnyReceipt
+    from causalcast.clients.connect import RemoteNode, connect
     from causalcast.clients.connect_sync import (
         SyncRemoteGroup,
         SyncRemoteMessage,
         SyncRemoteNode,
         connect_sync,
+    )
+    from causalcast.clients.remote_group import (
+        RemoteGroup,
+        RemoteGroups,
+        RemoteMessage,
+        RemoteReceipt,
     )
     from causalcast.pipeline.report_runs import report
     from causalcast.pipeline.verify import verify
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 __version__ = version.VERSION
 __all__ = [
+    "AnyGroup",
+    "AnyMessage",
+    "AnyNode",
+    "AnyReceipt",
     "Group",
     "Node",
     "Receipt",
@@ -58,15 +62,19 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AnyGroup": "any_node",
+    "AnyMessage": "any_node",
+    "AnyNode": "any_node",
+    "AnyReceipt": "any_node",
     "Group": "runtime.node",
     "Node": "runtime.node",
     "Receipt": "runtime.node",
     "ReceivedMessage": "runtime.received_message",
-    "RemoteGroup": "clients.connect",
-    "RemoteGroups": "clients.connect",
-    "RemoteMessage": "clients.connect",
+    "RemoteGroup": "clients.remote_group",
+    "RemoteGroups": "clients.remote_group",
+    "RemoteMessage": "clients.remote_group",
     "RemoteNode": "clients.connect",
-    "RemoteReceipt": "clients.connect",
+    "RemoteReceipt": "clients.remote_group",
     "SyncGroup": "runtime.sync_node",
     "SyncMessage": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",

@@ -10,8 +10,8 @@ from door_nodes import Doors
 from loopback_nodes import PATIENCE
 
 from causalcast import SyncRemoteNode, connect_sync
-from causalcast.clients.connect import Line
 from causalcast.clients.connect_sync import _Taking
+from causalcast.clients.remote_group import Line
 from causalcast.errors import ConfigError, NodeError
 
 

@@ -96,9 +96,7 @@ async def live_through(folder: Path, seed: int, crashes: int, publications: int)
     async def cuts() -> None:
         while True:
             await asyncio.sleep(0.1)
-            socket = chance.choice(clients)._socket
-            if socket is not None:
-                socket.transport.abort()
+            chance.choice(clients).cut()
 
     cutting = asyncio.create_task(cuts())
     try:

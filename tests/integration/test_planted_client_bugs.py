@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import test_clients as stories
 
-from causalcast.clients.connect import RemoteGroup
 from causalcast.clients.kept_log import KeptLog
 from causalcast.clients.protocol import Position, note
+from causalcast.clients.remote_group import RemoteGroup
 from causalcast.core.ids import MessageId
 from causalcast.runtime.storage.publication_keys import PublicationKeys, StoredKey
 
@@ -27,7 +27,7 @@ def acknowledged_when_it_came(patch: pytest.MonkeyPatch) -> None:
 
     def arrived(self: RemoteGroup, message: MessageId, body: bytes) -> None:
         before(self, message, body)
-        note(self._node.seen, self.name, message)
+        note(self._subscriptions.position.seen, self.name, message)
 
     patch.setattr(RemoteGroup, "arrived", arrived)
 

@@ -8,6 +8,7 @@ import causalcast
 
 USER = """
 import causalcast
+from causalcast.testing import VirtualNode
 
 async def handle(group: causalcast.Group, message: causalcast.ReceivedMessage) -> None:
     receipt: causalcast.Receipt = await group.publish(message.payload)
@@ -16,6 +17,21 @@ async def handle(group: causalcast.Group, message: causalcast.ReceivedMessage) -
 def handle_in_a_thread(group: causalcast.SyncGroup, message: causalcast.SyncMessage) -> None:
     receipt: causalcast.SyncReceipt = group.publish(message.payload)
     print(receipt.id)
+
+async def application(node: causalcast.AnyNode) -> None:
+    async with node.group("chat") as chat:
+        receipt: causalcast.AnyReceipt = await chat.publish(b"hello")
+        chat.on_message(print)
+        async for message in chat:
+            print(receipt.id, node.id, message.payload)
+            await chat.ack_many([message])
+
+async def anywhere(
+    real: causalcast.Node, virtual: VirtualNode, remote: causalcast.RemoteNode
+) -> None:
+    await application(real)
+    await application(virtual)
+    await application(remote)
 """
 
 
@@ -31,7 +47,16 @@ def test_every_name_can_be_loaded() -> None:
         assert getattr(causalcast, name) is not None
 
 
-def test_handlers_can_be_annotated_and_typos_are_found(tmp_path: Path) -> None:
-    said = checked(tmp_path, USER + "\ncausalcast.opne('node.toml')\n")
+def test_programs_can_be_annotated_and_mistakes_are_found(tmp_path: Path) -> None:
+    """A program that is written for any node takes a real, a virtual and a remote one."""
+    mistakes = """
+causalcast.opne("node.toml")
+node: causalcast.AnyNode = object()
+async def marked(message: causalcast.AnyMessage) -> None:
+    await message.ack(durable=True)
+"""
+    said = checked(tmp_path, USER + mistakes)
     assert 'has no attribute "opne"' in said
-    assert "Found 1 error" in said
+    assert 'expression has type "object", variable has type "AnyNode"' in said
+    assert 'Unexpected keyword argument "durable"' in said  # the disk of a node is not a client's
+    assert "Found 3 errors" in said, said

@@ -14,11 +14,17 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
-from causalcast.clients.connect import Line, RemoteMessage, RemoteNode, RemoteReceipt, connect
-from causalcast.clients.protocol import Since
+from causalcast.any_node import Since
+from causalcast.clients.connect import RemoteNode, connect
+from causalcast.clients.remote_group import (
+    Line,
+    RemoteGroup,
+    RemoteGroups,
+    RemoteMessage,
+    RemoteReceipt,
+)
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import NodeError
 
@@ -100,29 +106,21 @@ class SyncRemoteGroup:
         self._node = node
         self._names = names
         self._since: Since = since
-        self._line: Line | None = None
+        self._line: RemoteGroup | RemoteGroups | None = None
 
     def __enter__(self) -> "SyncRemoteGroup":
         self._line = self._node.run(self._enter())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._node.run(self._leave())
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._node.run(self._line.__aexit__())
 
-    async def _enter(self) -> Line:
+    async def _enter(self) -> RemoteGroup | RemoteGroups:
         remote = self._node.remote()
         if len(self._names) > 1:
             return await remote.together(*self._names, since=self._since).__aenter__()
         return await remote.group(self._names[0], self._since).__aenter__()
-
-    async def _leave(self) -> None:
-        remote = self._node.remote()
-        await remote.unsubscribe([remote.group(name) for name in self._names])
 
     def publish(self, body: bytes, key: str = "") -> RemoteReceipt:
         """As `RemoteGroup.publish`; not of groups that are read together."""
@@ -204,12 +202,7 @@ class SyncRemoteNode:
     async def _enter(self) -> RemoteNode:
         return await self._make().__aenter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

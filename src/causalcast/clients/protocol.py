@@ -4,10 +4,11 @@ A text frame is one JSON object; `do` says what it is. A binary frame is the sam
 behind it: four bytes of length (the highest first), the object, the body.
 """
 
-from typing import Final, Literal
+from typing import Final, TypeVar
 
 import msgspec
 
+from causalcast.any_node import Since
 from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.errors import WireError
 
@@ -18,7 +19,6 @@ LONGEST_KEY: Final = 64
 
 # By group and origin the number of the last message: what somebody has, or has seen.
 Position = dict[str, dict[int, int]]
-Since = Literal["now", "kept"]
 
 # Why something is refused; the text beside it is for people.
 BAD_FRAME: Final = "bad_frame"
@@ -176,8 +176,10 @@ class Refusal(msgspec.Struct, tag_field="do", tag="refusal", omit_defaults=True)
 
 Reply = Welcome | Delivery | Published | Subscribed | GroupList | Present | Done | Refusal
 
-_requests: Final = msgspec.json.Decoder(Request)
-_replies: Final = msgspec.json.Decoder(Reply)
+Said = TypeVar("Said")
+
+_requests: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
+_replies: Final[msgspec.json.Decoder[Reply]] = msgspec.json.Decoder(Reply)
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -194,22 +196,22 @@ def encode_with_body(said: Request | Reply, body: bytes) -> bytes:
 
 def decode_request(frame: str | bytes) -> tuple[Request, bytes | None]:
     """What a client says, and the body behind it; WireError if it is nothing."""
-    head, body = _split(frame)
-    try:
-        request: Request = _requests.decode(head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WireError(f"no request of version {VERSION}: {error}") from None
-    return request, body
+    return _decoded(_requests, "request", frame)
 
 
 def decode_reply(frame: str | bytes) -> tuple[Reply, bytes | None]:
     """What a node says, and the body behind it; WireError if it is nothing."""
+    return _decoded(_replies, "reply", frame)
+
+
+def _decoded(
+    decoder: msgspec.json.Decoder[Said], what: str, frame: str | bytes
+) -> tuple[Said, bytes | None]:
     head, body = _split(frame)
     try:
-        reply: Reply = _replies.decode(head)
+        return decoder.decode(head), body
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WireError(f"no reply of version {VERSION}: {error}") from None
-    return reply, body
+        raise WireError(f"no {what} of version {VERSION}: {error}") from None
 
 
 def _split(frame: str | bytes) -> tuple[bytes, bytes | None]:
@@ -242,11 +244,6 @@ def delivery_frame(message: MessageId, group: str, body: bytes, binary: bool) ->
         return encode(Delivery(named, group, text=body.decode()))
     except UnicodeDecodeError:
         return encode(Delivery(named, group, base64=body))
-
-
-def publish_frame(request: Publish, body: bytes) -> bytes:
-    """A publication with its body behind it."""
-    return encode_with_body(request, body)
 
 
 def name_of(message: MessageId) -> str:

@@ -15,31 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from causalcast.clients import protocol
 from causalcast.clients.kept_log import KeptLog, is_behind
-from causalcast.clients.protocol import (
-    Ack,
-    Done,
-    GroupList,
-    Hello,
-    ListGroups,
-    Position,
-    Presence,
-    Present,
-    Publish,
-    Published,
-    Refusal,
-    Reply,
-    Request,
-    Subscribe,
-    Subscribed,
-    Unsubscribe,
-    body_of,
-    decode_request,
-    delivery_frame,
-    encode,
-    id_named,
-    name_of,
-    note,
-)
+from causalcast.clients.protocol import Position, Publish, Refusal, Reply, Request
 from causalcast.clients.publications import Publications
 from causalcast.core.ids import MessageId
 from causalcast.errors import CausalcastError, WireError
@@ -210,27 +186,27 @@ class Session:
                 self._count("slowed_down")
                 await asyncio.sleep(pause)
             try:
-                request, body = decode_request(frame)
+                request, body = protocol.decode_request(frame)
             except WireError as error:
                 raise Ended(protocol.BAD_FRAME, str(error)) from None
             await self._answer(request, body)
 
     async def _answer(self, request: Request, body: bytes | None) -> None:
-        if isinstance(request, Hello):
+        if isinstance(request, protocol.Hello):
             raise Ended(protocol.BAD_FRAME, "hello was said before")
         try:
-            if isinstance(request, Ack):
+            if isinstance(request, protocol.Ack):
                 self._acknowledge(request)
                 return
             if isinstance(request, Publish):
                 await self._publish(request, body)
                 return
             reply: Reply
-            if isinstance(request, Subscribe):
+            if isinstance(request, protocol.Subscribe):
                 reply = self._subscribe(request)
-            elif isinstance(request, Unsubscribe):
+            elif isinstance(request, protocol.Unsubscribe):
                 reply = self._unsubscribe(request)
-            elif isinstance(request, ListGroups):
+            elif isinstance(request, protocol.ListGroups):
                 reply = self._list_groups(request)
             else:
                 reply = self._presence(request)
@@ -239,11 +215,11 @@ class Session:
             reply = Refusal(_id_of(request), refused.code, str(refused), refused.group)
         except WireError as error:
             raise Ended(protocol.BAD_FRAME, str(error)) from None
-        await self.send(encode(reply))
+        await self.send(protocol.encode(reply))
         self._news.set()
 
     async def _publish(self, request: Publish, behind: bytes | None) -> None:
-        body = body_of(request, behind)
+        body = protocol.body_of(request, behind)
         if len(request.key) > protocol.LONGEST_KEY:
             raise WireError(f"a key of {len(request.key)} characters, expected at most 64")
         self._check_group(request.group, self.holder.may_publish(request.group), "publish to")
@@ -269,17 +245,17 @@ class Session:
         reply: Reply
         try:
             message = await asyncio.shield(published)
-            reply = Published(number, name_of(message))
+            reply = protocol.Published(number, protocol.name_of(message))
         except CausalcastError as error:
             code = protocol.STOPPING if self._publications.is_over() else protocol.REFUSED
             self._count(code)
             reply = Refusal(number, code, str(error))
         try:
-            await self.send(encode(reply))
+            await self.send(protocol.encode(reply))
         except (ConnectionClosed, Ended):
             await self._connection.close(protocol.CLOSE_CODES[protocol.TOO_SLOW])
 
-    def _subscribe(self, request: Subscribe) -> Subscribed:
+    def _subscribe(self, request: protocol.Subscribe) -> protocol.Subscribed:
         log = self._log
         groups = self._groups_meant(request.groups)
         if len({*self._seen, *groups}) > SUBSCRIPTIONS.value:
@@ -296,7 +272,7 @@ class Session:
         self._seen |= seen
         self._window = min(request.window or WINDOW.value, WINDOW.value)
         self._place = log.first
-        return Subscribed(request.id, groups, seen, log.id, self._window)
+        return protocol.Subscribed(request.id, groups, seen, log.id, self._window)
 
     def _check_goes_on(self, group: str, seen: dict[int, int], log_id: str) -> None:
         """Refuse to go on where something may be missing."""
@@ -336,28 +312,30 @@ class Session:
                 )
         return list(found)
 
-    def _unsubscribe(self, request: Unsubscribe) -> Done:
+    def _unsubscribe(self, request: protocol.Unsubscribe) -> protocol.Done:
         for group in request.groups:
             self._seen.pop(group, None)
             for message in [m for m, (of, _) in self._unacknowledged.items() if of == group]:
                 self._make_room(message)
-        return Done(request.id)
+        return protocol.Done(request.id)
 
-    def _list_groups(self, request: ListGroups) -> GroupList:
+    def _list_groups(self, request: protocol.ListGroups) -> protocol.GroupList:
         groups = self._publications.groups
-        return GroupList(
+        return protocol.GroupList(
             request.id,
             [group for group in groups if self.holder.may_publish(group)],
             [group for group in groups if self.holder.may_subscribe(group)],
         )
 
-    def _presence(self, request: Presence) -> Present:
+    def _presence(self, request: protocol.Presence) -> protocol.Present:
         status = self._node.status()
-        return Present(request.id, self._node.id, sorted(status["links"]), status["suspected"])
+        return protocol.Present(
+            request.id, self._node.id, sorted(status["links"]), status["suspected"]
+        )
 
-    def _acknowledge(self, request: Ack) -> None:
+    def _acknowledge(self, request: protocol.Ack) -> None:
         for name in request.messages:
-            self._make_room(id_named(name))
+            self._make_room(protocol.id_named(name))
         self._news.set()
 
     def _make_room(self, message: MessageId) -> None:
@@ -385,11 +363,11 @@ class Session:
             one = log.at(self._place)
             self._place += 1
             if one.group in self._seen and is_behind(self._seen, one):
-                note(self._seen, one.group, one.id)
+                protocol.note(self._seen, one.group, one.id)
                 self._make_room(one.id)  # it may be sent again
                 self._unacknowledged[one.id] = (one.group, len(one.body))
                 self._bytes += len(one.body)
-                await self.send(delivery_frame(one.id, one.group, one.body, self._binary))
+                await self.send(protocol.delivery_frame(one.id, one.group, one.body, self._binary))
             else:
                 passed += 1
                 if passed % PASSED_OVER.value == 0:
@@ -410,4 +388,4 @@ class Session:
 
 
 def _id_of(request: Request) -> int:
-    return 0 if isinstance(request, (Hello, Ack)) else request.id
+    return 0 if isinstance(request, (protocol.Hello, protocol.Ack)) else request.id

@@ -13,13 +13,14 @@ Everything here runs in the event loop that opened the node.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
+from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import MissingDependency, NodeError
 from causalcast.limits import Limit
+from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
@@ -28,9 +29,8 @@ from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.loop_lag import LoopLag
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
-from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many, as_many
+from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many
 
-Since = Literal["now", "kept"]
 SINCE: Final = ("now", "kept")
 
 # An application that finds something waiting every time lets the links have their turn after this.
@@ -89,7 +89,7 @@ class Receipt:
         return f"<receipt {origin_of(self.id)}.{number_of(self.id)} in {self.group!r}>"
 
 
-class Group:
+class Group(GroupReader[ReceivedMessage]):
     """A group as one node sees it: publish to it, and iterate over what it delivers.
 
     Entering the context joins the group unless the node is a member, and waits until it is one:
@@ -117,12 +117,7 @@ class Group:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._joined and not self._host.running.is_over:
             self._host.parts.memberships.leave(self._group)
         self._joined = False
@@ -229,17 +224,11 @@ class Group:
             else:
                 await asyncio.sleep(0)
 
-    async def __anext__(self) -> ReceivedMessage:
-        """The next message; cancelling this loses none, for none is taken before it is returned."""
-        await self._let_others_have_their_turn()
-        while True:
-            message = self._take()
-            if message is not None:
-                return message
-            await self._host.inbox.arrival(self._group)
+    async def _arrival(self) -> None:
+        await self._host.inbox.arrival(self._group)
 
     async def _let_others_have_their_turn(self) -> None:
-        """Now and then: somebody for whom something waits every time would never stop."""
+        # Somebody for whom something waits every time would never stop.
         self._taken += 1
         if self._taken % MESSAGES_PER_TURN.value == 1:
             reader = asyncio.current_task()
@@ -248,35 +237,19 @@ class Group:
         elif self._taken % MESSAGES_PER_TURN.value == 0:
             await asyncio.sleep(0)
 
-    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
-        """The next message; None if none has come after `timeout` seconds.
-
-        With a timeout of 0 that is what waits already, or None.
-        """
-        await self._let_others_have_their_turn()
-        message = self._take()
-        if message is None and (timeout is None or timeout > 0):
-            try:
-                async with asyncio.timeout(timeout):
-                    message = await anext(self)
-            except TimeoutError:
-                return None
-        return message
-
     async def receive_many(
         self, most: int = 1000, timeout: float | None = None
     ) -> list[ReceivedMessage]:
         """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
         has come after `timeout` seconds."""
         await asyncio.sleep(0)  # before anything is taken: whoever is cancelled loses nothing
-        return await as_many(self.receive, self._take, most, timeout)
+        return await super().receive_many(most, timeout)
 
-    async def ack_many(self, messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+    async def ack_many(self, messages: Iterable[AnyMessage], durable: bool = False) -> None:
         """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
         await ack_many(messages, durable)
 
     def _take(self) -> ReceivedMessage | None:
-        """What waits; None if one may wait for the next."""
         host = self._host
         if host.running.is_over:
             host.running.check_alive()
@@ -360,12 +333,7 @@ class Node:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:

@@ -3,12 +3,15 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import final
+from typing import TypeVar, final
 
+from causalcast.any_node import AnyMessage
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.host.host import Host
+
+Message = TypeVar("Message")
 
 
 @final
@@ -72,15 +75,15 @@ class ReceivedMessage:
 
 
 async def as_many(
-    receive: Callable[[float | None], Awaitable[ReceivedMessage | None]],
-    take: Callable[[], ReceivedMessage | None],
+    receive: Callable[[float | None], Awaitable[Message | None]],
+    take: Callable[[], Message | None],
     most: int,
     timeout: float | None,
-) -> list[ReceivedMessage]:
+) -> list[Message]:
     """The next one that is received, and what can be taken behind it without waiting."""
     if most < 1:
         raise NodeError(f"most = {most}: expected at least 1")
-    found = []
+    found: list[Message] = []
     message = await receive(timeout)
     while message is not None:
         found.append(message)
@@ -88,13 +91,16 @@ async def as_many(
     return found
 
 
-async def ack_many(messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+async def ack_many(messages: Iterable[AnyMessage], durable: bool = False) -> None:
     """Acknowledge all of them at once; with `durable` it returns when all marks are on disk."""
-    marked = list(messages)
-    for message in marked[:-1]:
+    last: AnyMessage | None = None
+    for message in messages:
         await message.ack()
-    if marked:
-        await marked[-1].ack(durable)  # marks are written in their order
+        last = message
+    if durable and last is not None:
+        if not isinstance(last, ReceivedMessage):
+            raise NodeError(f"{last!r} is of another node, whose disk is out of reach here")
+        await last.ack(durable)  # marks are written in their order
 
 
 @final

@@ -17,9 +17,10 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from causalcast.any_node import Since
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
-from causalcast.runtime.node import Controlled, Group, Node, Receipt, Since
+from causalcast.runtime.node import Controlled, Group, Node, Receipt
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.received_message import ReceivedMessage
 

@@ -11,9 +11,9 @@
 
     applications.run(story())
 
-An application gets a node with the interface of `causalcast.Node`: `group`, `publish`, iteration,
-`ack`, `give_back`. What it had not acknowledged is handed over again after a crash, and so is what
-it acknowledged in the last moments before, as on real nodes.
+An application gets a node that is a `causalcast.AnyNode`, as a real one is. What it had not
+acknowledged is handed over again after a crash, and so is what it acknowledged in the last moments
+before, as on real nodes.
 """
 
 import asyncio
@@ -23,12 +23,14 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
+from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
-from causalcast.runtime.node import Since, check_since
-from causalcast.runtime.received_message import ReceivedMessage, ack_many, as_many
+from causalcast.runtime.node import check_since
+from causalcast.runtime.received_message import ReceivedMessage, ack_many
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
@@ -46,6 +48,7 @@ class Inbox:
         self.queues: dict[GroupId, collections.deque[Publication]] = {}
         self.news = asyncio.Event()
         self.readers: dict[GroupId, asyncio.Task[Any]] = {}  # who wait for something of a group
+        self.callers: dict[GroupId, asyncio.Task[None] | None] = {}  # those of `on_message`
         self.redelivered = 0
         self._fresh: list[tuple[int, Publication]] = []  # acknowledged: when, what
 
@@ -78,7 +81,7 @@ class Inbox:
         for publication in again.values():
             self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news = asyncio.Event()
-        self.readers = {}
+        self.readers, self.callers = {}, {}
 
 
 class VirtualReceipt:
@@ -89,7 +92,7 @@ class VirtualReceipt:
         self.group = group
 
 
-class VirtualGroup:
+class VirtualGroup(GroupReader[ReceivedMessage]):
     """A group as one node sees it; see `causalcast.runtime.node.Group`."""
 
     def __init__(self, node: "VirtualNode", name: str, group: GroupId) -> None:
@@ -127,46 +130,33 @@ class VirtualGroup:
             await applications.until_durable(me, message)
         return [VirtualReceipt(message, self.name) for message in published]
 
-    def __aiter__(self) -> "VirtualGroup":
-        return self
-
-    async def __anext__(self) -> ReceivedMessage:
+    async def _arrival(self) -> None:
         inbox, me = self._node.inbox, asyncio.current_task()
         assert me is not None
-        while (message := self._take()) is None:
-            inbox.readers[self._group] = me
-            try:
-                inbox.news.clear()
-                await inbox.news.wait()
-            finally:
-                if inbox.readers.get(self._group) is me:
-                    del inbox.readers[self._group]
-        return message
+        inbox.readers[self._group] = me
+        try:
+            inbox.news.clear()
+            await inbox.news.wait()
+        finally:
+            if inbox.readers.get(self._group) is me:
+                del inbox.readers[self._group]
 
-    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
-        """The next message; None if none has come after `timeout` virtual seconds."""
-        message = self._take()
-        if message is None and (timeout is None or timeout > 0):
-            try:
-                async with asyncio.timeout(timeout):
-                    message = await anext(self)
-            except TimeoutError:
-                return None
-        return message
-
-    async def receive_many(
-        self, most: int = 1000, timeout: float | None = None
-    ) -> list[ReceivedMessage]:
-        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
-        has come after `timeout` virtual seconds."""
-        return await as_many(self.receive, self._take, most, timeout)
-
-    async def ack_many(self, messages: Iterable[ReceivedMessage], durable: bool = False) -> None:
+    async def ack_many(self, messages: Iterable[AnyMessage], durable: bool = False) -> None:
         """Acknowledge all of them."""
         await ack_many(messages, durable)
 
+    def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
+        self._check_not_called()
+        super().on_message(callback)
+        self._node.inbox.callers[self._group] = self._calling
+
+    def _check_not_called(self) -> None:
+        if self._node.inbox.callers.get(self._group) not in (None, asyncio.current_task()):
+            raise NodeError(f"{self.name!r} is read already, by a callback")
+
     def _take(self) -> ReceivedMessage | None:
         self._node.check_alive()
+        self._check_not_called()
         queue = self._node.inbox.queues.get(self._group)
         if queue:
             # It asks its host for no more than `acknowledge` and `inbox.give_back`.

@@ -129,9 +129,10 @@ class Inbox:
         self._put(inbox, Waiting(stored.id, stored.group, None, place, index, stored.size))
 
     def take(self, group: GroupId) -> Publication | None:
-        """The next delivery of `group` for the application; None if nothing waits."""
+        """The next delivery of `group` for the application; None if nothing waits, or if all goes
+        to a callback."""
         inbox = self._groups.get(group)
-        if inbox is None or not inbox.queue:
+        if inbox is None or not inbox.queue or inbox.handle is not None:
             return None
         return self._taken(inbox.queue.popleft())
 

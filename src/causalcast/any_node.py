@@ -1,0 +1,127 @@
+"""What a program may use of a node, whichever kind of node it is.
+
+    async def application(node: causalcast.AnyNode) -> None:
+        async with node.group("chat") as chat:
+            await chat.publish(b"hello")
+            async for message in chat:
+                print(message.origin, message.payload)
+                await message.ack()
+
+A real node (`causalcast.open`), one of the test kit (`causalcast.testing.VirtualNode`) and a node
+elsewhere (`causalcast.connect`) all fit. Each of them can do more than is said here. A client keeps
+its own position, so its acknowledgements are not on the disk of a node (`ack(durable=True)`), and
+it cannot tell when all members have a message (`Receipt.stable`). It has to enter a group before
+it reads it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Literal, Protocol
+
+from causalcast.core.ids import MessageId, NodeId
+
+# What somebody gets who comes late: what is published from now on, or also what is kept.
+Since = Literal["now", "kept"]
+
+
+class AnyReceipt(Protocol):
+    """A publication that is durable."""
+
+    @property
+    def id(self) -> MessageId:
+        """Origin and number in one."""
+
+    @property
+    def group(self) -> str:
+        """The name of its group."""
+
+
+class AnyMessage(Protocol):
+    """A message as the program gets it. It comes again until it is acknowledged."""
+
+    @property
+    def id(self) -> MessageId:
+        """Origin and number in one."""
+
+    @property
+    def group(self) -> str:
+        """The name of its group."""
+
+    @property
+    def payload(self) -> bytes:
+        """What was published."""
+
+    @property
+    def origin(self) -> NodeId:
+        """The node that published it."""
+
+    @property
+    def number(self) -> int:
+        """Which of its origin's publications it is."""
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether it was given back."""
+
+    async def ack(self) -> None:
+        """Say that it is handled."""
+
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next."""
+
+
+class AnyGroup(Protocol):
+    """A group: publish to it, and iterate over what it delivers. It has one reader at a time."""
+
+    @property
+    def name(self) -> str:
+        """As in the configuration."""
+
+    async def __aenter__(self) -> "AnyGroup":
+        """Be a member, or subscribe; returns when that is so."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        """Leave, if entering had joined it."""
+
+    async def publish(self, body: bytes) -> AnyReceipt:
+        """Publish `body`; returns when it is durable at the node."""
+
+    async def publish_many(self, bodies: Sequence[bytes]) -> Sequence[AnyReceipt]:
+        """Publish all of them in this order; returns when all are durable."""
+
+    def __aiter__(self) -> AsyncIterator[AnyMessage]:
+        """All messages from now on."""
+
+    async def __anext__(self) -> AnyMessage:
+        """The next message; cancelling this loses none."""
+
+    async def receive(self, timeout: float | None = None) -> AnyMessage | None:
+        """The next message; None if none has come after `timeout` seconds."""
+
+    async def receive_many(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> Sequence[AnyMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet."""
+
+    async def ack_many(self, messages: Iterable[AnyMessage]) -> None:
+        """Acknowledge all of them."""
+
+    def on_message(self, callback: Callable[[AnyMessage], object]) -> None:
+        """Call `callback` with every message from now on, instead of iterating."""
+
+
+class AnyNode(Protocol):
+    """A real node, one of the test kit, or a node elsewhere."""
+
+    @property
+    def id(self) -> NodeId:
+        """The node's id; of a client, that of the node it is connected to now."""
+
+    def group(self, name: str, since: Since = "now") -> AnyGroup:
+        """A handle on a group; enter it."""

@@ -8,7 +8,7 @@ from causalcast.reproduce.drawing import draw
 from causalcast.reproduce.figure import Figure, all_figures
 from causalcast.reproduce.page import Shown, judged_line, page
 from causalcast.reproduce.properties import run_tests, tests_at_hand
-from causalcast.reproduce.store import Row, Store
+from causalcast.reproduce.store import Row, Store, hash_of_code
 from causalcast.reproduce.verdicts import (
     ListedClaim,
     Verdict,
@@ -72,11 +72,12 @@ class Results:
         )
 
     def decide_by_tests(self, wanted: bool) -> None:
-        """Run the tests that decide properties, once per version, if they are at hand."""
+        """Run the tests that decide properties, once for the same code, if they are at hand."""
         names = [test for claim in self.claims for test in claim.tests]
         if wanted and tests_at_hand():
             self.passed.update(run_tests([name for name in names if name not in self.passed]))
-            (self.store.folder / TESTS).write_text(json.dumps(self.passed, indent=1))
+            told = {"code": hash_of_code(), "passed": self.passed}
+            (self.store.folder / TESTS).write_text(json.dumps(told, indent=1))
 
     def write(self) -> None:
         """Tables, pictures, verdicts and the page."""
@@ -104,9 +105,15 @@ def results_of(chosen: Sequence[Figure], size: str, store: Store) -> Results:
         figure.name: [row for p in figure.points(size) if (row := store.row(p)) is not None]
         for figure in figures
     }
-    passed: dict[str, bool] = {}
-    known = store.folder / TESTS
-    if known.exists():
-        passed = json.loads(known.read_text())
     names = [figure.name for figure in chosen]
-    return Results(size, store, figures, rows, names, listed_claims(), passed)
+    return Results(size, store, figures, rows, names, listed_claims(), _passed_before(store))
+
+
+def _passed_before(store: Store) -> dict[str, bool]:
+    """What tests came to, if that was with the code of today."""
+    try:
+        told = json.loads((store.folder / TESTS).read_text())
+    except (OSError, ValueError):
+        return {}
+    passed: dict[str, bool] = told["passed"] if told.get("code") == hash_of_code() else {}
+    return passed

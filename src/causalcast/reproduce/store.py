@@ -1,6 +1,7 @@
 """Rows of a campaign on disk: each is written when its point is done, and found again later."""
 
 import csv
+import functools
 import hashlib
 import json
 import os
@@ -13,6 +14,12 @@ from causalcast.reproduce.figure import FigurePoint
 from causalcast.version import VERSION
 
 Row = dict[str, Any]
+PACKAGE = Path(__file__).parents[1]
+NO_MEASUREMENT = ("cli", "clients", "dashboard", "lab", "runtime")
+"""Folders of the package that no result depends on."""
+ONLY_SHOWS = ("campaign", "checks", "drawing", "figure", "page", "properties", "results", "store",
+    "verdicts")  # fmt: skip
+"""Modules of this folder that look at results, and make none."""
 
 
 class Store:
@@ -59,6 +66,22 @@ class Store:
 
 
 def key_of(point: FigurePoint) -> str:
-    """What a result depends on: the version, the family and all values."""
-    text = json.dumps([VERSION, point.family, point.values], sort_keys=True)
+    """What a result depends on: the version, the code, the family and all values."""
+    text = json.dumps([VERSION, hash_of_code(), point.family, point.values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def hash_of_code(package: Path = PACKAGE) -> str:
+    """Of the source of all that measures: protocols, their parts, simulator, codec, families.
+
+    A result of an older tree must not be taken for one of this tree.
+    """
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        shows = inside.parts[0] == "reproduce" and inside.stem in ONLY_SHOWS
+        if inside.parts[0] not in NO_MEASUREMENT and not shows:
+            found.update(f"{inside.as_posix()}\0".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,18 +1,21 @@
 """The files of the figures and the list of claims fit one another, and results are kept."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from causalcast.errors import ConfigError
-from causalcast.reproduce import campaign
+from causalcast.reproduce import campaign, results, store
 from causalcast.reproduce.campaign import run_points
 from causalcast.reproduce.drawing import draw
 from causalcast.reproduce.families.judged_run import verdict_within_parts
 from causalcast.reproduce.figure import FIGURES, all_figures, read_figure
-from causalcast.reproduce.properties import CHECKOUT
-from causalcast.reproduce.store import Store
+from causalcast.reproduce.properties import CHECKOUT, outcomes_of
+from causalcast.reproduce.results import results_of
+from causalcast.reproduce.store import Store, hash_of_code
 from causalcast.reproduce.verdicts import (
     CONFIRMED,
     NOT_MEASURABLE,
@@ -79,10 +82,33 @@ def test_the_list_has_all_231_claims_once() -> None:
 
 
 def test_tests_that_decide_claims_exist() -> None:
-    for claim in listed_claims():
-        for test in claim.tests:
-            file, _, name = test.partition("::")
-            assert f"def {name}(" in (CHECKOUT / file).read_text(), f"{claim.id}: {test}"
+    """One that does not would keep pytest from running any."""
+    named = sorted({test for claim in listed_claims() for test in claim.tests})
+    for test in named:
+        file, _, name = test.partition("[")[0].partition("::")
+        assert f"def {name}(" in (CHECKOUT / file).read_text(), test
+    chosen = [test for test in named if "[" in test]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    found = subprocess.run([*command, *chosen], cwd=CHECKOUT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout[-2000:]
+
+
+def test_a_test_is_told_with_all_its_parameters_and_with_one(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        "<testsuites><testsuite>"
+        "<testcase classname='tests.a.test_b' name='test_c[one: 1]'/>"
+        "<testcase classname='tests.a.test_b' name='test_c[two]'><failure/></testcase>"
+        "<testcase classname='tests.a.test_b' name='test_d'/>"
+        "<testcase classname='tests.a.test_b' name='test_e'><skipped/></testcase>"
+        "</testsuite></testsuites>"
+    )
+    assert outcomes_of(report) == {
+        "tests/a/test_b.py::test_c": [True, False],
+        "tests/a/test_b.py::test_c[one: 1]": [True],
+        "tests/a/test_b.py::test_c[two]": [False],
+        "tests/a/test_b.py::test_d": [True],
+    }
 
 
 def test_sizes_and_values_make_points(tmp_path: Path) -> None:
@@ -123,6 +149,45 @@ def test_a_point_runs_once_and_another_value_is_another_point(
     assert ran == [10, 200, 200, 1000]  # 10 was kept when the run was broken off
     assert [row["bytes"] for row in rows] == [40, 800, 4000]
     assert verdict_on(figure.claims[0], figure, rows).verdict == CONFIRMED
+
+
+def test_other_code_is_another_result_and_what_only_shows_is_not(tmp_path: Path) -> None:
+    for name in ("protocols/one.py", "reproduce/families/two.py", "reproduce/page.py", "cli/x.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+
+    def told() -> str:
+        hash_of_code.cache_clear()
+        return hash_of_code(tmp_path)
+
+    found = told()
+    for name, changes in (
+        ("reproduce/page.py", False),
+        ("cli/x.py", False),
+        ("protocols/one.py", True),
+        ("reproduce/families/two.py", True),
+    ):
+        (tmp_path / name).write_text("2")
+        assert (told() != found) == changes, name
+        found = told()
+
+
+def test_rows_and_tests_of_other_code_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure, out = read_figure(small(tmp_path)), Store(tmp_path / "out")
+    (point, _) = figure.points("quick")
+    out.keep(point, {"bytes": 40})
+    test = next(test for claim in listed_claims() for test in claim.tests)
+    monkeypatch.setattr(results, "run_tests", lambda names: dict.fromkeys(names, True))
+    results_of([], "quick", out).decide_by_tests(True)
+    assert out.row(point) is not None
+    assert results_of([], "quick", out).passed[test]
+    for module in (store, results):
+        monkeypatch.setattr(module, "hash_of_code", lambda: "another")
+    assert out.row(point) is None
+    assert results_of([], "quick", out).passed == {}
 
 
 def test_a_point_that_fails_decides_nothing(

@@ -13,6 +13,8 @@ const VERSION = 1;
 const FIRST_PAUSE = 50; // milliseconds
 const LONGEST_PAUSE = 2000;
 const STAY = 10000; // for the node that may have made a publication
+const OPEN_WITHIN = 10000; // from dialling to the welcome
+const ALIVE = 20000; // a node that was silent for so long is asked, and given up after as long
 const FINAL = ["no_token", "bad_frame"]; // said again the next time
 
 /** A refusal of a node, or what became of the connection; `code` says which. */
@@ -43,7 +45,9 @@ export class Message {
  * A node at a door, or one of several.
  * @param {string | string[]} urls
  * @param {string} token of `causalcast keys client`
- * @param {{name?: string, position?: object}} options
+ * @param {{name?: string, position?: object, stay?: number, openWithin?: number, alive?: number}}
+ *   options times in milliseconds: how long to wait for a node that may have made a publication,
+ *   for a welcome, and for a node that is silent
  * @returns {Client}
  */
 export function connect(urls, token = "", options = {}) {
@@ -52,7 +56,9 @@ export function connect(urls, token = "", options = {}) {
 
 /** One connection at a time, and all that outlives it. */
 export class Client {
-  constructor(urls, token, { name = "", position = null }) {
+  constructor(urls, token, options) {
+    const { name = "", position = null } = options;
+    const { stay = STAY, openWithin = OPEN_WITHIN, alive = ALIVE } = options;
     this.node = null; // whom it is connected to, or was last
     this.onfailure = (error) => console.error(error); // when nothing can come any more
     this._urls = urls;
@@ -74,6 +80,8 @@ export class Client {
     this._at = 0;
     this._pause = FIRST_PAUSE;
     this._lostAt = Date.now();
+    this._times = { stay, openWithin, alive };
+    this._timer = null; // when to ask a silent node, or to give it up
     this._failure = null;
     this._dial();
   }
@@ -153,18 +161,42 @@ export class Client {
       const words = { do: "hello", version: VERSION, token: this._token, name: this._name };
       socket.send(JSON.stringify({ ...words, past: this._past, binary: true }));
     };
-    socket.onmessage = (event) => this._heard(...split(event.data));
+    socket.onmessage = (event) => {
+      if (this._isOpen) this._expectWords(); // before the welcome there is one time for all of it
+      this._heard(...split(event.data));
+    };
     socket.onclose = () => this._lost();
+    this._timer = setTimeout(() => this._abandon(), this._times.openWithin);
+  }
+
+  /** A node that stands still answers nothing, and its connection stays open. */
+  _expectWords() {
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      const id = ++this._number;
+      this._socket.send(JSON.stringify({ do: "presence", id })); // any answer will do
+      this._timer = setTimeout(() => this._abandon(), this._times.alive);
+    }, this._times.alive);
+  }
+
+  /** Hang up without waiting for the other end. */
+  _abandon() {
+    const socket = this._socket;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    this._lost();
   }
 
   _lost() {
+    clearTimeout(this._timer);
     if (this._isOpen) this._lostAt = Date.now();
     this._isOpen = false;
     this._queue = []; // all that was not handled comes again
     this._asked.delete(this._again); // the next node is told a newer position
     if (this._failure) return;
     const waits = [...this._asked.values()].some((one) => one.isPublication && one.node !== null);
-    if (!waits || Date.now() - this._lostAt > STAY) this._at = (this._at + 1) % this._urls.length;
+    const stays = waits && Date.now() - this._lostAt <= this._times.stay;
+    if (!stays) this._at = (this._at + 1) % this._urls.length;
     setTimeout(() => this._dial(), this._pause);
     this._pause = Math.min(2 * this._pause, LONGEST_PAUSE);
   }
@@ -173,6 +205,7 @@ export class Client {
     this.node = welcome.node;
     this._isOpen = true;
     this._pause = FIRST_PAUSE;
+    this._expectWords();
     for (const [id, asked] of [...this._asked]) {
       if (asked.isPublication && asked.node !== null && asked.node !== this.node) {
         const text = `node ${asked.node} is gone, and node ${this.node} cannot know whether it did`;
@@ -243,6 +276,7 @@ export class Client {
 
   _fail(error, tell = true) {
     this._failure ??= error;
+    clearTimeout(this._timer);
     for (const asked of this._asked.values()) asked.reject(error);
     this._asked.clear();
     if (tell) this.onfailure(error);

@@ -26,7 +26,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from causalcast.any_node import Since
 from causalcast.clients import protocol
 from causalcast.clients.client_position import ClientPosition
-from causalcast.clients.dialling import Dialler, give_up_or_wait
+from causalcast.clients.dialling import CLOSED_WITHIN, Dialler, give_up_or_wait
 from causalcast.clients.protocol import Delivery, Refusal
 from causalcast.clients.remote_group import RemoteGroup, RemoteGroups
 from causalcast.clients.requests import Answer, Requests
@@ -123,7 +123,7 @@ class RemoteNode:
         socket = self._requests.socket
         if socket is not None:
             with contextlib.suppress(ConnectionClosed, TimeoutError):
-                async with asyncio.timeout(1.0):
+                async with asyncio.timeout(CLOSED_WITHIN.value):
                     await self._subscriptions.tell()
                     await socket.close()
         if self._running is not None:

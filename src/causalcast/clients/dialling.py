@@ -25,6 +25,20 @@ OPEN_WITHIN: Final = Span(
     most=600.0,
     about="from dialling to the welcome of a node",
 )
+ALIVE_EVERY: Final = Span(
+    "clients.dialling.alive_every",
+    20.0,
+    least=0.05,
+    most=600.0,
+    about="between pings of a client; a node that answers none for as long is given up",
+)
+CLOSED_WITHIN: Final = Span(
+    "clients.dialling.closed_within",
+    1.0,
+    least=0.01,
+    most=60.0,
+    about="a node takes in that a client hangs up within this, or the socket is closed",
+)
 # What a node says of a client and says again the next time: to try again is of no use.
 FINAL: Final = (protocol.NO_TOKEN, protocol.BAD_FRAME)
 
@@ -57,6 +71,9 @@ class Dialler:
             compression=None,
             max_size=None,
             open_timeout=OPEN_WITHIN.value,
+            ping_interval=ALIVE_EVERY.value,
+            ping_timeout=ALIVE_EVERY.value,
+            close_timeout=CLOSED_WITHIN.value,
             proxy=None,
         ) as socket:
             async with asyncio.timeout(OPEN_WITHIN.value):

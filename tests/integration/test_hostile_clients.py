@@ -101,7 +101,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
 def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
     async def tell() -> None:
         doors = Doors(tmp_path, 1)
-        with set_to({"clients.door.hello_within": 1.0}):  # the handshake has to be made in it
+        with set_to({"clients.admission.hello_within": 1.0}):  # the handshake has to be made in it
             async with doors.running() as (node,), doors.dial(1) as client:
                 assert (await client.hear())["code"] == "too_slow"
                 reader, writer = await asyncio.open_connection("127.0.0.1", doors.doors[1])
@@ -181,8 +181,8 @@ def test_connections_and_subscriptions_are_counted(tmp_path: Path) -> None:
     async def tell() -> None:
         doors = Doors(tmp_path, 1, groups='all = "*"\nother = "*"')
         limits = {
-            "clients.door.connections": 3,
-            "clients.door.connections_of_one": 2,
+            "clients.admission.connections": 3,
+            "clients.admission.connections_of_one": 2,
             "clients.session.subscriptions": 1,
         }
         with set_to(limits):

@@ -7,10 +7,9 @@ One that falls behind the log is told so and let go.
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, Protocol
 
-from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from causalcast.clients import protocol
@@ -113,6 +112,32 @@ class Refused(CausalcastError):
         self.group = group
 
 
+class Allowances:
+    """How much a client may say in a second."""
+
+    def __init__(self) -> None:
+        self._requests = Allowance(REQUESTS_PER_SECOND.value, 2 * REQUESTS_PER_SECOND.value)
+        self._traffic = Allowance(BYTES_PER_SECOND.value, 2 * BYTES_PER_SECOND.value)
+
+    def pause(self, size: int) -> float:
+        """It has said so many bytes: for how many seconds it should be silent."""
+        now = asyncio.get_running_loop().time()
+        return max(self._requests.take(1, now), self._traffic.take(size, now))
+
+
+class Carrier(Protocol):
+    """What brings requests of one client, and takes answers and messages to it."""
+
+    def __aiter__(self) -> AsyncIterator[str | bytes]:
+        """The frames that it says."""
+
+    async def send(self, message: str | bytes) -> None:
+        """Returns when there is room for the next one."""
+
+    async def close(self, code: int = 1000) -> Any:
+        """It is let go."""
+
+
 class Session:
     """What a client may do, reads, and has not acknowledged.
 
@@ -121,13 +146,14 @@ class Session:
 
     def __init__(
         self,
-        connection: ServerConnection,
+        connection: Carrier,
         node: Node,
         log: KeptLog,
         publications: Publications,
         holder: ClientPass,
         binary: bool,
         count: Callable[[str], None],
+        allowances: Allowances | None = None,
     ) -> None:
         self.holder = holder
         self._connection = connection
@@ -142,13 +168,22 @@ class Session:
         self._unacknowledged: dict[MessageId, tuple[str, int]] = {}  # their groups and bytes
         self._bytes = 0
         self._news = asyncio.Event()
-        self._requests = Allowance(REQUESTS_PER_SECOND.value, 2 * REQUESTS_PER_SECOND.value)
-        self._traffic = Allowance(BYTES_PER_SECOND.value, 2 * BYTES_PER_SECOND.value)
+        self._allowances = allowances or Allowances()
         self._answering: set[asyncio.Task[None]] = set()
+
+    def acknowledge(self, messages: list[str]) -> None:
+        """These are handled: there is room for others; WireError if one is no message."""
+        for name in messages:
+            self._make_room(protocol.id_named(name))
+        self._news.set()
 
     def unacknowledged(self) -> int:
         """Messages that it has and did not acknowledge."""
         return len(self._unacknowledged)
+
+    def position(self) -> tuple[str, Position]:
+        """What it has been sent of the groups that it reads, and whose deliveries that counts."""
+        return self._log.id, self._seen
 
     async def run(self) -> None:
         """Until it hangs up, or one side has enough of the other."""
@@ -178,10 +213,8 @@ class Session:
     # What it asks for
 
     async def _read_requests(self) -> None:
-        loop = asyncio.get_running_loop()
         async for frame in self._connection:
-            now = loop.time()
-            pause = max(self._requests.take(1, now), self._traffic.take(len(frame), now))
+            pause = self._allowances.pause(len(frame))
             if pause > 0:
                 self._count("slowed_down")
                 await asyncio.sleep(pause)
@@ -196,7 +229,7 @@ class Session:
             raise Ended(protocol.BAD_FRAME, "hello was said before")
         try:
             if isinstance(request, protocol.Ack):
-                self._acknowledge(request)
+                self.acknowledge(request.messages)
                 return
             if isinstance(request, Publish):
                 await self._publish(request, body)
@@ -332,11 +365,6 @@ class Session:
         return protocol.Present(
             request.id, self._node.id, sorted(status["links"]), status["suspected"]
         )
-
-    def _acknowledge(self, request: protocol.Ack) -> None:
-        for name in request.messages:
-            self._make_room(protocol.id_named(name))
-        self._news.set()
 
     def _make_room(self, message: MessageId) -> None:
         _, size = self._unacknowledged.pop(message, ("", 0))

@@ -135,7 +135,8 @@ class Security:
 class ClientDoor:
     """Where programs and browsers that are no nodes come in, and who of them may."""
 
-    listen: Address
+    listen: Address  # for WebSocket
+    http: Address | None  # for those who cannot
     tls: bool
     certificate: Path | None  # None: the node's own, which clients know by their token
     key: Path | None
@@ -404,6 +405,7 @@ def _clients(
         table.finish()
         return None
     listen = _address(table, "listen", table.text("listen"))
+    http = _address(table, "http", table.text("http")) if table.has("http") else None
     has_own = table.has("certificate") or table.has("key")
     tls = table.flag("tls", security.tls or has_own)
     if tls and not security.tls and not has_own:
@@ -412,11 +414,12 @@ def _clients(
         raise table.wrong("tls", False, "true, because there is a certificate")
     if not (tls and security.tls):
         what = "tokens (security.tls = false)" if tls else "TLS (clients.tls = false)"
-        if not listen.is_loopback():
-            raise ConfigError(
-                f"{whole.at('clients.listen')}: {listen} can be reached by others, and without "
-                f"{what} only loopback addresses (127.0.0.1) are allowed"
-            )
+        for key, address in (("listen", listen), ("http", http)):
+            if address is not None and not address.is_loopback():
+                raise ConfigError(
+                    f"{whole.at(f'clients.{key}')}: {address} can be reached by others, and "
+                    f"without {what} only loopback addresses (127.0.0.1) are allowed"
+                )
     spec = blueprint.protocol
     if "causal_order" not in spec.guarantees:
         raise ConfigError(
@@ -430,6 +433,7 @@ def _clients(
             raise table.wrong("groups", name, f"groups of this cluster ({', '.join(known)})")
     door = ClientDoor(
         listen=listen,
+        http=http,
         tls=tls,
         certificate=folder / table.text("certificate") if has_own else None,
         key=folder / table.text("key") if has_own else None,

@@ -65,12 +65,15 @@ def test_a_position_is_behind_what_was_handled_without_a_gap() -> None:
     assert unhandled.handled(three) == three
 
 
-def test_the_description_for_tools_is_that_of_the_code() -> None:
-    path = ROOT / "scripts" / "clients_asyncapi.py"
-    spec = importlib.util.spec_from_file_location("clients_asyncapi", path)
+@pytest.mark.parametrize(
+    ("kind", "some"), [("asyncapi", {"Hello", "Delivery"}), ("openapi", {"Publish", "Refusal"})]
+)
+def test_the_description_for_tools_is_that_of_the_code(kind: str, some: set[str]) -> None:
+    path = ROOT / "scripts" / f"clients_{kind}.py"
+    spec = importlib.util.spec_from_file_location(f"clients_{kind}", path)
     assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    made = (ROOT / "docs" / "clients.asyncapi.json").read_text()
-    assert made == script.document(), "python scripts/clients_asyncapi.py writes it anew"
-    assert {"Hello", "Delivery"} <= json.loads(made)["components"]["schemas"].keys()
+    made = (ROOT / "docs" / f"clients.{kind}.json").read_text()
+    assert made == script.document(), f"python scripts/clients_{kind}.py writes it anew"
+    assert some <= json.loads(made)["components"]["schemas"].keys()

@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from door_nodes import Doors, crash
+from http_client import HttpDoors
 from loopback_nodes import until
 
 import causalcast.clients
@@ -141,4 +142,43 @@ def test_a_page_of_another_origin_gets_nothing(page: tuple[Any, str], tmp_path: 
           socket.onopen = () => resolve("open"); socket.onclose = () => resolve("closed");
         })"""
         assert tab.evaluate(script, doors.url(1)) == "closed"
+        loop.run(node.stop())
+
+
+def test_a_page_reads_events_and_goes_on_by_itself(page: tuple[Any, str], tmp_path: Path) -> None:
+    """EventSource connects again when its node is back, with the id of the last event."""
+    tab, origin = page
+    doors = HttpDoors(tmp_path / "nodes", 1, door=f'origins = ["{origin}"]')
+    url = f"http://127.0.0.1:{doors.http[1]}"
+    with Loop() as loop:
+        node = doors.node(1)
+        loop.run(node.start())
+        tab.evaluate(
+            """(url) => new Promise((resolve) => {
+              window.heard = [];
+              window.source = new EventSource(`${url}/v1/messages?group=all`);
+              source.onmessage = (event) => heard.push(JSON.parse(event.data).text);
+              source.addEventListener("subscribed", resolve, {once: true});
+            })""",
+            url,
+        )
+        script = """async (url) => {
+          const body = JSON.stringify({do: "publish", id: 1, group: "all", text: "grüße"});
+          const headers = {"Content-Type": "application/json"};
+          const answer = await fetch(`${url}/v1/ask`, {method: "POST", body, headers});
+          return [(await answer.json()).message, answer.headers.get("Causalcast-Past")];
+        }"""
+        message, past = tab.evaluate(script, url)
+        assert message == "1.1"
+        assert past.startswith("p.")
+        tab.wait_for_function("heard.length == 1")
+        loop.run(node.group("all").publish(b"2"))
+        tab.wait_for_function("heard.length == 2")
+        loop.run(crash(node))
+        node = doors.node(1)
+        loop.run(node.start())
+        loop.run(node.group("all").publish(b"3"))
+        tab.wait_for_function("heard.length == 3")
+        assert tab.evaluate("heard") == ["grüße", "2", "3"]
+        tab.evaluate("source.close()")
         loop.run(node.stop())

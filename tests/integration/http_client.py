@@ -1,12 +1,16 @@
-"""A client of the door for HTTP that says what it likes: nothing of it is from the package."""
+"""Nodes with doors for HTTP too, and clients that say there what they like."""
 
 import asyncio
 import json
 import ssl
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from loopback_nodes import PATIENCE
+from door_nodes import Doors
+from loopback_nodes import PATIENCE, free_ports
+
+from causalcast.runtime.node_config import NodeConfig
 
 
 class Answer:
@@ -106,3 +110,23 @@ class HttpClient:
     async def texts(self, count: int) -> list[str]:
         """What the next messages say."""
         return [(await self.event()).said["text"] for _ in range(count)]
+
+
+class HttpDoors(Doors):
+    """Nodes with both doors."""
+
+    def __init__(self, folder: Path, nodes: int, **others: Any) -> None:
+        super().__init__(folder, nodes, **others)
+        taken = {*self.ports.values(), *self.doors.values()}
+        ports = [port for port in free_ports(3 * nodes) if port not in taken]
+        self.http = dict(zip(self.ids, ports, strict=False))
+        self.http_host = "127.0.0.1"
+        self._plain_door = self._door
+
+    def config(self, node: int, **changes: str) -> NodeConfig:
+        self._door = f'{self._plain_door}\nhttp = "{self.http_host}:{self.http[node]}"\n'
+        return super().config(node, **changes)
+
+    def client(self, node: int, **headers: str) -> HttpClient:
+        """A connection to the door of a node."""
+        return HttpClient(self.http[node], self.authority is not None, **headers)

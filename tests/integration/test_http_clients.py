@@ -6,41 +6,18 @@ import json
 from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from door_nodes import Doors
-from http_client import HttpClient
-from loopback_nodes import PATIENCE, free_ports, until
+from http_client import HttpDoors
+from loopback_nodes import PATIENCE, until
 
 from causalcast import Node
 from causalcast.clients.position_token import past_token, position_in
 from causalcast.errors import ConfigError
 from causalcast.limits import set_to
-from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.security.client_token import make_client_token
 
 DAY = timedelta(days=1)
-
-
-class HttpDoors(Doors):
-    """Nodes with both doors."""
-
-    def __init__(self, folder: Path, nodes: int, **others: Any) -> None:
-        super().__init__(folder, nodes, **others)
-        taken = {*self.ports.values(), *self.doors.values()}
-        ports = [port for port in free_ports(3 * nodes) if port not in taken]
-        self.http = dict(zip(self.ids, ports, strict=False))
-        self.http_host = "127.0.0.1"
-        self._plain_door = self._door
-
-    def config(self, node: int, **changes: str) -> NodeConfig:
-        self._door = f'{self._plain_door}\nhttp = "{self.http_host}:{self.http[node]}"\n'
-        return super().config(node, **changes)
-
-    def client(self, node: int, **headers: str) -> HttpClient:
-        """A connection to the door of a node."""
-        return HttpClient(self.http[node], self.authority is not None, **headers)
 
 
 def run(story: Coroutine[None, None, None]) -> None:

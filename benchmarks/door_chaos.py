@@ -1,8 +1,9 @@
 """Chaos at the door: processes of nodes are killed and frozen, connections are cut, clients move.
 
-Three nodes with storage, on a line, and clients in Python and in JavaScript that publish to two
-groups and read both. One blow after the other falls: SIGKILL of a node, which comes back, SIGSTOP
-and SIGCONT, or a connection of a client that breaks. Publishing and reading go on meanwhile.
+Three nodes with storage, on a line, and clients in Python, in JavaScript and over HTTP that publish
+to two groups and read both. One blow after the other falls: SIGKILL of a node, which comes back,
+SIGSTOP and SIGCONT, or a connection of a client that breaks. Publishing and reading go on
+meanwhile.
 
 At the end every client must have handled every publication that any client was told of, once.
 `verify` judges the logs of the clients, as processes of a run: no effect before its cause.
@@ -11,6 +12,7 @@ At the end every client must have handled every publication that any client was 
 import argparse
 import asyncio
 import collections
+import contextlib
 import json
 import random
 import shutil
@@ -26,7 +28,7 @@ from causalcast import RemoteGroups, RemoteNode, connect, verify
 from causalcast.limits import limits_of, set_to
 from causalcast.recording import Recorder
 from causalcast.recording.recorder import HEADER
-from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
+from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster, free_addresses
 from causalcast.trace.foreign_log import import_log
 
 GROUPS = ("acl", "posts")
@@ -178,10 +180,130 @@ class JavaScriptClient:
         self._process.stdin.write(word)
 
 
+class HttpClient:
+    """POST and server-sent events, without anything of the package: at another node each time."""
+
+    def __init__(self, name: str, chance: random.Random) -> None:
+        self.name = name
+        self._chance = chance
+        self._far: dict[str, Any] = {"published": 0, "sure": 0, "handled": 0, "failure": ""}
+        self._far["again"] = -1
+        self._enough = False
+        self._last = ""  # the id of the last event
+        self._past = ""  # of the last answer
+        self._stream: asyncio.StreamWriter | None = None
+        self._urls: list[str]
+        self._log: Recorder
+        self._living: asyncio.Task[None]
+
+    async def start(self, urls: list[str], log: Path) -> None:
+        """Begin."""
+        self._urls = urls
+        self._log = Recorder(self.name, log)
+        for group in GROUPS:
+            self._log.subscribed(group)
+        self._living = asyncio.create_task(self._live())
+
+    async def _live(self) -> None:
+        try:
+            await asyncio.gather(self._read(), self._publish())
+        except Exception as error:
+            self._far["failure"] = repr(error)
+
+    async def _publish(self) -> None:
+        while not self._enough:
+            group = self._chance.choice(GROUPS)
+            sent = self._log.publish(group)
+            self._far["published"] += 1
+            words = {"do": "publish", "id": 1, "group": group, "key": sent.id, "text": sent.id}
+            url = self._chance.choice(self._urls)  # the one that knows the key
+            while not await self._post(url, json.dumps(words).encode()):
+                await asyncio.sleep(0.1)
+            self._far["sure"] += 1
+            await asyncio.sleep(self._chance.random() * 0.1)
+
+    async def _post(self, url: str, body: bytes) -> bool:
+        """Whether it is published; if there was no answer, nobody knows."""
+        past = f"Causalcast-Past: {self._past}\r\n" if self._past else ""
+        seen = f"&past={self._last}" if self._last else ""
+        head = f"POST /v1/ask?name={self.name}{seen} HTTP/1.1\r\nHost: {url}\r\n{past}"
+        head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        with contextlib.suppress(OSError, EOFError, TimeoutError):
+            async with asyncio.timeout(6.0):
+                reader, writer = await asyncio.open_connection(*url.split(":"))
+                try:
+                    writer.write(head.encode() + body)
+                    answer = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                finally:
+                    writer.transport.abort()
+            status = answer[0].split()[1]
+            if status == "200":
+                self._past = next(
+                    line.split(": ")[1] for line in answer if line.startswith("Causalcast-Past")
+                )
+                return True
+            if status != "503":
+                raise RuntimeError(f"{url}: {answer[0]}")
+        return False
+
+    async def _read(self) -> None:
+        groups = "&".join(f"group={group}" for group in GROUPS)
+        while True:
+            url = self._chance.choice(self._urls)
+            last = f"Last-Event-ID: {self._last}\r\n" if self._last else ""
+            past = f"&past={self._past}" if self._past else ""
+            target = f"/v1/messages?since=kept&name={self.name}&{groups}{past}"
+            head = f"GET {target} HTTP/1.1\r\nHost: {url}\r\n{last}\r\n"
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                async with asyncio.timeout(6.0):
+                    reader, self._stream = await asyncio.open_connection(*url.split(":"))
+                    self._stream.write(head.encode())
+                    answer = await reader.readuntil(b"\r\n\r\n")
+                status = answer.split()[1]
+                if status == b"200":
+                    await self._take_events(reader)
+                elif status != b"503":
+                    raise RuntimeError(f"{url}: {answer!r}")
+            self.cut()
+            await asyncio.sleep(0.1)
+
+    async def _take_events(self, reader: asyncio.StreamReader) -> None:
+        self._far["again"] += 1
+        while True:
+            async with asyncio.timeout(4 * ALIVE):  # the others publish all the time
+                lines = (await reader.readuntil(b"\n\n")).decode().splitlines()
+            event = dict(line.split(": ", 1) for line in lines if ": " in line)
+            if event.get("event") == "message":
+                message = json.loads(event["data"])
+                self._log.delivered({HEADER: message["text"]}, message["group"])
+                self._far["handled"] += 1
+            self._last = event.get("id", self._last)
+
+    def cut(self) -> None:
+        """Break the stream."""
+        if self._stream is not None:
+            self._stream.transport.abort()
+
+    def stop_publishing(self) -> None:
+        """It is enough."""
+        self._enough = True
+
+    def far(self) -> dict[str, Any]:
+        """What it has done."""
+        return self._far
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._living.cancel()
+        await asyncio.gather(self._living, return_exceptions=True)
+        self.cut()
+        self._log.close()
+
+
 class Chaos:
     """The cluster, the clients, and what befalls them."""
 
-    def __init__(self, folder: Path, seed: int, python: int, javascript: int) -> None:
+    def __init__(self, folder: Path, seed: int, python: int, javascript: int, http: int) -> None:
         self.folder = folder
         self._chance = random.Random(seed)
         groups = {group: [1, 2, 3] for group in GROUPS}
@@ -193,6 +315,16 @@ class Chaos:
             for number in range(python)
         ]
         self._clients += [JavaScriptClient(f"node-{number}") for number in range(javascript)]
+        self._clients += [
+            HttpClient(f"http-{number}", random.Random(seed + 100 + number))
+            for number in range(http)
+        ]
+        doors = {*self._cluster.addresses.values(), *map(self._cluster.door_of, (1, 2, 3))}
+        free = [one for one in free_addresses(9) if not any(one in door for door in doors)]
+        self._http = free[:3]
+        for node, address in zip(self._cluster.ids, self._http, strict=True):
+            with self._cluster.config_of(node).open("a") as config:
+                config.write(f'http = "{address}"\n')
         self.blows: collections.Counter[str] = collections.Counter()
 
     async def run(self, blows: list[str]) -> dict[str, Any]:
@@ -204,6 +336,8 @@ class Chaos:
             urls = [self._cluster.door_of(node) for node in self._cluster.ids]
             for number, client in enumerate(self._clients):
                 turned = urls[number % 3 :] + urls[: number % 3]
+                if isinstance(client, HttpClient):
+                    turned = self._http
                 await client.start(turned, self.folder / "logs" / f"{client.name}.jsonl")
             for blow in blows:
                 await asyncio.sleep(self._chance.random() * 0.6)
@@ -273,19 +407,22 @@ def drawn(count: int, seed: int) -> list[str]:
     return chance.choices(list(BLOWS), list(BLOWS.values()), k=count)
 
 
-def play(folder: Path, seed: int, python: int, javascript: int, blows: list[str]) -> dict[str, Any]:
+def play(
+    folder: Path, seed: int, python: int, javascript: int, blows: list[str], http: int = 0
+) -> dict[str, Any]:
     """One run in `folder`, which must not be there."""
     limits_of("clients")
     with set_to(LIMITS):
-        return asyncio.run(Chaos(folder, seed, python, javascript).run(blows))
+        return asyncio.run(Chaos(folder, seed, python, javascript, http).run(blows))
 
 
 def main() -> int:
     """Let all blows fall, and print what became of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blows", type=int, default=100)
-    parser.add_argument("--python", type=int, default=6, help="clients in Python")
+    parser.add_argument("--python", type=int, default=4, help="clients in Python")
     parser.add_argument("--javascript", type=int, default=3, help="clients under Node")
+    parser.add_argument("--http", type=int, default=2, help="clients over HTTP")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a new folder for logs, instead of a passing one")
     given = parser.parse_args()
@@ -294,7 +431,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as passing:
         folder = given.keep or Path(passing) / "chaos"
         blows = drawn(given.blows, given.seed)
-        found = play(folder, given.seed, given.python, given.javascript, blows)
+        found = play(folder, given.seed, given.python, given.javascript, blows, given.http)
     print(json.dumps(found, indent=2))
     return 0 if found["fine"] else 1
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -101,3 +101,19 @@ async def crash(node: Node) -> None:
     """Let a node end as if it had been killed, and its door with it."""
     node.host().fail(NodeError("killed by the test"), "a test")
     await node.stop()
+
+
+def let_go(node: Node) -> dict[str, int]:
+    """What was refused at the door of a node, and who was let go, by the reason."""
+    found: dict[str, int] = node.status()["clients"]["let_go"]
+    return found
+
+
+def run(story: Coroutine[None, None, None]) -> None:
+    """Tell a story, in a time that is enough on a busy machine."""
+
+    async def in_time() -> None:
+        async with asyncio.timeout(3 * PATIENCE):
+            await story
+
+    asyncio.run(in_time())

@@ -1,11 +1,10 @@
 """Clients at the door: order, positions, keys, and nodes that come and go."""
 
 import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
-from door_nodes import Doors, crash
+from door_nodes import Doors, crash, run
 from loopback_nodes import PATIENCE, until
 
 from causalcast import Node, RemoteGroup, connect
@@ -28,14 +27,6 @@ async def take(group: RemoteGroup, count: int, ack: bool = True) -> list[bytes]:
 
 async def has_delivered(node: Node, count: int) -> None:
     await until(lambda: node.status()["delivered"].get("all", 0) >= count)
-
-
-def run(story: Coroutine[None, None, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(3 * PATIENCE):
-            await story
-
-    asyncio.run(in_time())
 
 
 @STORAGE

@@ -2,36 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from door_nodes import Doors
+from door_nodes import Doors, let_go, run
 from loopback_nodes import PATIENCE, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from causalcast import Node, connect
+from causalcast import connect
 from causalcast.errors import NodeError
 from causalcast.limits import set_to
 from causalcast.runtime.security.authority import Authority
 from causalcast.runtime.security.client_token import make_client_token
 
 DAY = timedelta(days=1)
-
-
-def run(story: Coroutine[None, None, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(3 * PATIENCE):
-            await story
-
-    asyncio.run(in_time())
-
-
-def let_go(node: Node) -> dict[str, int]:
-    found: dict[str, int] = node.status()["clients"]["let_go"]
-    return found
 
 
 FRAMES = [

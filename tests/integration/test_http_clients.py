@@ -3,34 +3,20 @@
 import asyncio
 import base64
 import json
-from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from door_nodes import let_go, run
 from http_client import HttpDoors
-from loopback_nodes import PATIENCE, until
+from loopback_nodes import until
 
-from causalcast import Node
 from causalcast.clients.position_token import past_token, position_in
 from causalcast.errors import ConfigError
 from causalcast.limits import set_to
 from causalcast.runtime.security.client_token import make_client_token
 
 DAY = timedelta(days=1)
-
-
-def run(story: Coroutine[None, None, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(3 * PATIENCE):
-            await story
-
-    asyncio.run(in_time())
-
-
-def let_go(node: Node) -> dict[str, int]:
-    found: dict[str, int] = node.status()["clients"]["let_go"]
-    return found
 
 
 def test_what_is_posted_is_read_elsewhere_and_goes_on_where_it_was(tmp_path: Path) -> None:

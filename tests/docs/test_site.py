@@ -68,6 +68,7 @@ def test_the_table_of_protocols_is_measured() -> None:
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0
 
 
-def test_the_pictures_of_locamu_are_those_of_its_schedules() -> None:
-    script = ROOT / "scripts" / "locamu_pictures.py"
+@pytest.mark.parametrize("name", ["locamu_pictures.py", "errata_pictures.py"])
+def test_the_pictures_are_those_of_the_schedules(name: str) -> None:
+    script = ROOT / "scripts" / name
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0

@@ -205,6 +205,44 @@ def test_vector_clocks_say_exactly_what_happened_before_and_lamport_clocks_do_no
     assert misled > 0
 
 
+def metadata_of(protocol: str, nodes: int, own_ms: int, others_ms: int) -> tuple[float, float]:
+    """Mean bytes beside the body: in node 0's copies, and in those of the others."""
+    others = list(range(1, nodes))
+    publish = [
+        {"node": 0, "count": 400 // own_ms, "interval_ms": own_ms},
+        {"node": others, "count": 400 // others_ms, "interval_ms": others_ms},
+    ]
+    mesh = {"kind": "full_mesh", "nodes": nodes}
+    running = run_of(protocol, mesh, publish, options={"spread": "direct"})
+    copies = [row for row in rows_of(running, "send") if row["payload_bytes"]]
+    of_0 = [row["metadata_bytes"] for row in copies if row["node"] == 0]
+    rest = [row["metadata_bytes"] for row in copies if row["node"] != 0]
+    return sum(of_0) / len(of_0), sum(rest) / len(rest)
+
+
+def share_of_clock(nodes: int, own_ms: int, others_ms: int) -> tuple[float, float]:
+    """What compaction leaves of a clock, in node 0's copies and in those of the others."""
+    compact = metadata_of("compaction_multicast", nodes, own_ms, others_ms)
+    clocks = metadata_of("vector_clock_broadcast", nodes, own_ms, others_ms)
+    return compact[0] / clocks[0], compact[1] / clocks[1]
+
+
+def test_who_publishes_often_compacts_most() -> None:
+    often, seldom = share_of_clock(nodes=16, own_ms=4, others_ms=100)
+    assert often < 0.75 * seldom
+
+
+def test_compaction_leaves_less_where_others_are_silent_and_more_where_they_talk() -> None:
+    quiet, busy = (metadata_of("compaction_multicast", 16, 10, others)[0] for others in (100, 10))
+    assert quiet < 0.75 * busy
+
+
+def test_what_compaction_leaves_depends_on_the_rate_and_on_the_number_of_processes() -> None:
+    by_rate = [share_of_clock(16, own, 100)[0] for own in (4, 100)]
+    by_number = [share_of_clock(nodes, 4, 100)[0] for nodes in (4, 16)]
+    assert by_rate[0] < 0.75 * by_rate[1] and by_number[1] < 0.9 * by_number[0]
+
+
 def test_a_node_of_cbcast_keeps_counts_of_groups_that_it_is_not_in() -> None:
     groups = {"first": [0, 1], "second": [1, 2], "third": [2, 3]}
     publish = [

@@ -29,7 +29,8 @@ def curve(rows: Sequence[Row], series: str, x: str, y: str, where: Row | None = 
     found: dict[float, list[float]] = {}
     for row in rows:
         fits = all(row.get(key) == value for key, value in (where or {}).items())
-        if fits and row.get("series") == series and row.get(y) is not None:
+        there = row.get(x) is not None and row.get(y) is not None
+        if fits and there and row.get("series") == series:
             found.setdefault(float(row[x]), []).append(float(row[y]))
     if not found:
         raise ConfigError(f"no row of series {series!r} has {y!r} where {where or 'anything'}")

@@ -13,6 +13,9 @@ MARKS = "osD^vPX*"
 WIDTH, HEIGHT = 4.6, 3.3  # inches of one chart
 WIDE = 100  # from the least to the most on a logarithmic axis: powers of ten are labels enough
 DOTS = 130  # per inch of the PNG
+LETTERS = {1: 11, 2: 13}  # points, by charts side by side: a page shows both as wide
+FEW = 6  # different x that all get a tick
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (7, 1.5, 1.5, 1.5)))  # of curves that coincide
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
@@ -22,7 +25,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
         (plot, title, chosen)
         for plot in figure.plots
         for title, chosen in _panels(plot, usable)
-        if any(row.get(plot.y) is not None for row in chosen)
+        if any(row.get(plot.x) is not None and row.get(plot.y) is not None for row in chosen)
     ]
     if not charts:
         return None
@@ -34,34 +37,42 @@ def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
         ) from None
     from matplotlib.figure import Figure as Canvas
 
+    columns = min(len(charts), 2)
     style = {
         "svg.hashsalt": "causalcast",
         "text.parse_math": False,
         "font.family": "sans-serif",
-        "font.size": 11,
+        "font.size": LETTERS[columns],
     }
-    columns = min(len(charts), 2)
     lines = -(-len(charts) // columns)
     with matplotlib.rc_context(style):
-        canvas = Canvas(figsize=(WIDTH * columns, HEIGHT * lines + 0.4), layout="constrained")
         names = list(figure.series)
+        beside = _names_beside(names, columns)
+        above = -(-len(names) // beside) * LETTERS[columns] / 45  # inches that names take
+        size = (WIDTH * columns, (HEIGHT + 0.4 * (columns - 1)) * lines + above)
+        canvas = Canvas(figsize=size, layout="constrained")
         for number, (plot, title, chosen) in enumerate(charts, 1):
             axes = canvas.add_subplot(lines, columns, number)
             (_bars if plot.kind == "bars" else _lines)(axes, plot, chosen, names)
             axes.set_xlabel(plot.x_label)
             axes.set_ylabel(plot.y_label)
             if title:
-                axes.set_title(title, fontsize=11)
+                axes.set_title(title, fontsize=LETTERS[columns])
             axes.grid(alpha=0.25, linewidth=0.8)
             axes.set_axisbelow(True)
             for side in ("top", "right"):
                 axes.spines[side].set_visible(False)
-        handles, labels = canvas.axes[0].get_legend_handles_labels()
+        found = {
+            label: handle
+            for axes in canvas.axes
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        labels = [name for name in names if name in found]
         canvas.legend(
-            handles,
+            [found[label] for label in labels],
             labels,
             loc="outside upper center",
-            ncols=min(len(labels), 2 if columns == 1 else 4),
+            ncols=min(len(labels), beside),
             frameon=False,
         )
         svg, png = io.StringIO(), io.BytesIO()
@@ -69,6 +80,11 @@ def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
         canvas.savefig(png, format="png", dpi=DOTS)
     text = svg.getvalue()
     return text[text.index("<svg") :], png.getvalue()
+
+
+def _names_beside(names: Sequence[str], columns: int) -> int:
+    """How many names of series fit beside one another above the charts."""
+    return max(1, (46 if columns == 1 else 76) // (max(map(len, names)) + 7))
 
 
 def _panels(plot: Plot, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
@@ -94,6 +110,8 @@ def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> 
         points = _curve(plot, rows, name)
         if plot.y_scale == "log":
             points = [(x, y) for x, y in points if y > 0]
+        if not points:
+            continue
         axes.plot(
             [x for x, _ in points],
             [y for _, y in points],
@@ -101,28 +119,32 @@ def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> 
             marker=MARKS[place % len(MARKS)],
             markersize=5.5,
             linewidth=1.7,
+            linestyle=DASHES[place % len(DASHES)],
             label=name,
         )
     axes.set_xscale(plot.x_scale)
     axes.set_yscale(plot.y_scale)
     if plot.y_scale == "linear":
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(_plainly)
     for scale, axis in ((plot.x_scale, axes.xaxis), (plot.y_scale, axes.yaxis)):
         if scale == "log":
             axis.set_major_formatter(_plainly)
             low, high = axis.get_view_interval()
             axis.set_minor_formatter(_some_plainly if high < WIDE * low else _nothing)
-    xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
+    xs = sorted({x for name in names for x, _ in _curve(plot, rows, name)})
+    if plot.x_scale == "linear" and len(xs) <= FEW:
+        axes.set_xticks(xs, [_plainly(x) for x in xs])
     if plot.x_scale == "log" and len(xs) <= 8:
         axes.set_xticks(xs, [_plainly(x) for x in xs], rotation=35 if len(xs) > 5 else 0)
         axes.set_xticks([], minor=True)
 
 
 def _bars(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> None:
-    xs = sorted({float(row[plot.x]) for row in rows if row.get(plot.x) is not None})
+    curves = {name: dict(_curve(plot, rows, name)) for name in names}
+    xs = sorted({x for found in curves.values() for x in found})
     width = 0.8 / len(names)
-    for place, name in enumerate(names):
-        found = dict(_curve(plot, rows, name))
+    for place, (name, found) in enumerate(curves.items()):
         axes.bar(
             [at + (place - (len(names) - 1) / 2) * width for at in range(len(xs))],
             [found.get(x, 0.0) for x in xs],
@@ -132,6 +154,7 @@ def _bars(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> N
         )
     axes.set_xticks(range(len(xs)), [_plainly(x) for x in xs])
     axes.set_yscale(plot.y_scale)
+    axes.yaxis.set_major_formatter(_plainly)
 
 
 def _plainly(value: float, _: int = 0) -> str:

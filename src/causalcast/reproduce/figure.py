@@ -42,6 +42,8 @@ class Claim:
     """Why it does not hold, if it does not: what in this table, or which other experiment, says."""
     full: dict[str, Any] = field(default_factory=dict)
     """Settings that are others at full size, such as which bandwidth is looked at."""
+    words: str = ""
+    """Of an explanation: what the check shows about a claim that does not hold."""
 
     def settings_at(self, size: str) -> dict[str, Any]:
         """What its check is given."""
@@ -81,6 +83,8 @@ class Figure:
     varied: dict[str, dict[str, Any]]
     """By size: lists are varied, single values are not."""
     claims: list[Claim] = field(default_factory=list)
+    explanations: list[Claim] = field(default_factory=list)
+    """What this table says about why claims, of whichever figure, do not hold."""
 
     def points(self, size: str) -> list[FigurePoint]:
         """All measurements of a size, series by series."""
@@ -126,6 +130,7 @@ def read_figure(path: Path) -> Figure:
         table.table("fixed").rest(),
         {size: table.table(size).rest() for size in SIZES},
         [_claim(one) for one in table.tables("claim")],
+        [_claim(one) for one in table.tables("explanation")],
     )
     table.finish()
     if not figure.series:
@@ -155,5 +160,6 @@ def _claim(table: Table) -> Claim:
         table.text("check", choices=list(CHECKS)),
         because=table.text("because", ""),
         full=table.table("full").rest(),
+        words=table.text("words", ""),
         settings=table.rest(),
     )

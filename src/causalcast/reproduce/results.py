@@ -14,6 +14,7 @@ from causalcast.reproduce.verdicts import (
     Verdict,
     all_verdicts,
     counted,
+    explanation_by,
     listed_claims,
     verdict_on,
 )
@@ -48,7 +49,12 @@ class Results:
     def verdicts(self) -> list[Verdict]:
         """One per claim of the sources, from all figures that have been run."""
         found = [v for figure in self.figures if self.rows[figure.name] for v in self._of(figure)]
-        return all_verdicts(self.claims, found, self.passed)
+        explained: dict[str, list[str]] = {}
+        for figure in self.figures:
+            for claim in figure.explanations:
+                told = explanation_by(claim, figure, self.rows[figure.name], self.size)
+                explained.setdefault(claim.id, []).append(told)
+        return all_verdicts(self.claims, found, self.passed, explained)
 
     def _of(self, figure: Figure) -> list[Verdict]:
         return [

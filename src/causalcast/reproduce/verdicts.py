@@ -71,15 +71,25 @@ def verdict_on(claim: Claim, figure: Figure, rows: Sequence[Row], size: str = "q
     )
 
 
+def explanation_by(claim: Claim, figure: Figure, rows: Sequence[Row], size: str) -> str:
+    """What a table says about why a claim does not hold; nothing if it has not been measured."""
+    found = verdict_on(claim, figure, rows, size)
+    if found.verdict == UNDECIDED:
+        return ""
+    told = "" if found.verdict == CONFIRMED else "Not so: "
+    return f"{told}{claim.words} ({found.numbers}; {found.decided_by})."
+
+
 def all_verdicts(
     claims: Sequence[ListedClaim],
     by_figures: Sequence[Verdict],
     passed: Mapping[str, bool],
+    explained: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Verdict]:
     """One verdict per claim of the list.
 
     A claim that several checks speak of is refuted if one of them refutes it. `passed` says what
-    tests came to, by their names.
+    tests came to, by their names; `explained` what experiments say about those that do not hold.
     """
     made = []
     for claim in claims:
@@ -89,7 +99,10 @@ def all_verdicts(
             verdict = found[0]
             numbers = "; ".join(dict.fromkeys(v.numbers for v in found if v.numbers))
             wheres = ", ".join(dict.fromkeys(v.decided_by for v in found))
-            made.append(Verdict(claim.id, verdict.verdict, numbers, wheres, verdict.because or ""))
+            because = verdict.because
+            if verdict.verdict == REFUTED and explained is not None:
+                because = " ".join(filter(None, [because, *explained.get(claim.id, ())]))
+            made.append(Verdict(claim.id, verdict.verdict, numbers, wheres, because))
         else:
             made.append(_without_figure(claim, passed))
     return made

@@ -24,6 +24,7 @@ from causalcast.reproduce.verdicts import (
     ListedClaim,
     Verdict,
     all_verdicts,
+    explanation_by,
     listed_claims,
     verdict_on,
 )
@@ -229,6 +230,54 @@ def test_one_check_that_refutes_is_enough() -> None:
 def test_what_tests_decide(claim: ListedClaim, passed: dict[str, bool], expected: str) -> None:
     (verdict,) = all_verdicts([claim], [], passed)
     assert verdict.verdict == expected
+
+
+EXPLAINED = """
+[[explanation]]
+id = "K1-13"
+check = "between"
+series = "clock"
+y = "bytes"
+nodes = 10
+most = 40
+words = "ten have less"
+"""
+
+
+def test_what_an_experiment_says_stands_beside_a_claim_that_does_not_hold(tmp_path: Path) -> None:
+    figure = read_figure(small(tmp_path, SMALL + EXPLAINED))
+    (why,) = figure.explanations
+    rows = [{"series": "clock", "nodes": nodes, "bytes": 4 * nodes} for nodes in (10, 200)]
+    told = explanation_by(why, figure, rows, "quick")
+    assert told == "ten have less (40 in 1 measurements; figure small)."
+    rows[0]["bytes"] = 41
+    assert explanation_by(why, figure, rows, "quick").startswith("Not so: ten have less")
+    assert explanation_by(why, figure, [], "quick") == ""
+    for found, because in ((REFUTED, "so it is ten have less"), (CONFIRMED, "so it is")):
+        judged = [Verdict("K", found, "1", "figure", "so it is")]
+        (verdict,) = all_verdicts([listed()], judged, {}, {"K": ["", "ten have less"]})
+        assert verdict.because == because
+
+
+def test_explanations_name_claims_and_series_that_exist_and_say_something() -> None:
+    known = {claim.id for claim in listed_claims()}
+    for figure in all_figures():
+        for why in figure.explanations:
+            assert why.id in known and why.words, f"{figure.name}: {why.id}"
+            assert why.settings["series"] in {*figure.series, "*"}, f"{figure.name}: {why.id}"
+
+
+def test_a_series_without_what_a_chart_shows_is_left_out_of_it(tmp_path: Path) -> None:
+    text = SMALL.replace("[[plot]]", '[[series]]\nname = "other"\n[[plot]]', 1)
+    figure = read_figure(small(tmp_path, text))
+    rows = [
+        {"series": "clock", "nodes": 10, "bytes": 40},
+        {"series": "clock", "nodes": 20, "bytes": 80},
+        {"series": "other", "bytes": 80},
+    ]
+    drawn = draw(figure, rows)
+    assert drawn is not None and "<!-- clock -->" in drawn[0]
+    assert "<!-- other -->" not in drawn[0]
 
 
 def test_figures_are_where_the_package_looks() -> None:

@@ -1,6 +1,7 @@
 """Sizes that need no run of a whole workload: counted in the code and the codec that ship."""
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -26,15 +27,42 @@ def size(values: Values) -> Values:
     return SIZES[values["quantity"]](values)
 
 
-def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
+def worst_header(nodes: int, f: int, degree: int = 3, first_id: int = 0) -> Values:
     """LoCaMu: the largest header an inner node can get, and what such a node keeps.
 
     The header is the first of a link, with every number there is in it, each of four bytes. Beside
-    it, the ball that the node knows.
+    it, the ball that the node knows. Nodes have ids from `first_id` on.
     """
-    tree = graphs.from_edges(nodes, graphs.tree(nodes, degree))
-    around = _inner_neighbourhood(tree, nodes, f, degree)
-    me = around.me
+    plain = graphs.from_edges(nodes, graphs.tree(nodes, degree))
+    tree = Topology(
+        {
+            NodeId(node + first_id): [NodeId(peer + first_id) for peer in peers]
+            for node, peers in plain.neighbours.items()
+        }
+    )
+    depth = _depth(nodes, degree)  # as far from the root as from the leaves: all around it is tree
+    me = NodeId(first_id + sum((degree - 1) ** level for level in range(-(-depth // 2))))
+    return {"nodes": nodes, **_largest(tree, me, f, NodeId(first_id + nodes - 1))}
+
+
+def _in_the_middle(f: int, degree: int, first_id: int) -> Values:
+    """The same of a node with a tree around it that is large enough, whatever lies further off."""
+    links: dict[NodeId, list[NodeId]] = {NodeId(first_id): []}
+    edge = list(links)
+    for hops in range(3 * f + 2):
+        further = []
+        for node in edge:
+            for _ in range(degree if hops == 0 else degree - 1):
+                child = NodeId(first_id + len(links))
+                links[child] = [node]
+                links[node].append(child)
+                further.append(child)
+        edge = further
+    return _largest(Topology(links), NodeId(first_id), f, edge[-1])
+
+
+def _largest(tree: Topology, me: NodeId, f: int, origin: NodeId) -> Values:
+    around = Neighbourhood(me, Surroundings(me, tree, Groups({})).ball(2 * f + 1))
     sizes: list[int] = []
     for peer in around.within(f + 1):
         plan = LinkPlan(around, peer, me, f + 1, 2 * f + 1, 2 * f + 1)
@@ -45,7 +73,7 @@ def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
         }
         needs = dict.fromkeys(plan.pairs, LARGE)
         header = HeaderWriter(plan).write(Header(NOBODY, 0, numbers, needs))
-        copy = Copy(Publication(message_id(NodeId(nodes - 1), LARGE), GroupId(0), b""), header)
+        copy = Copy(Publication(message_id(origin, LARGE), GroupId(0), b""), header)
         sizes.append(LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy)))
         if f == 1:
             sizes.append(_publishers_copy(tree, around, peer, me))
@@ -57,7 +85,6 @@ def worst_header(nodes: int, f: int, degree: int = 3) -> Values:
         if issuer != node and around.distance(issuer, node) <= f + 1
     ]
     return {
-        "nodes": nodes,
         "f": f,
         "largest_header_bytes": max(sizes),
         "ball": len(around.nodes()),
@@ -74,13 +101,6 @@ def _publishers_copy(tree: Topology, around: Neighbourhood, source: NodeId, to: 
     header = HeaderWriter(plan).write(Header(source, 0, numbers, needs))
     copy = Copy(Publication(message_id(source, LARGE), GroupId(0), b""), header)
     return LENGTH_BYTES + len(Codec([[], [], SPEC.messages]).encode(copy))
-
-
-def _inner_neighbourhood(tree: Topology, nodes: int, f: int, degree: int) -> Neighbourhood:
-    """As far from the root as from the leaves, so that its surroundings lie inside the tree."""
-    depth = _depth(nodes, degree)
-    me = NodeId(sum((degree - 1) ** level for level in range(-(-depth // 2))))
-    return Neighbourhood(me, Surroundings(me, tree, Groups({})).ball(2 * f + 1))
 
 
 def _depth(nodes: int, degree: int) -> int:
@@ -104,14 +124,14 @@ def zipf_sum(nodes: int, rounded: Callable[[float], int] = math.ceil) -> int:
 def _worst(values: Values) -> Values:
     """Worst metadata of a message and memory of a node, all-to-all, in bytes."""
     nodes, f, degree = values["nodes"], values.get("f", 1), values.get("degree", 3)
-    protocol = values["protocol"]
+    protocol, first_id = values["protocol"], values.get("first_id", 0)
     entries = {"cbcast": nodes, "barriers": nodes * nodes, "vd": 1, "locamu": 0}[protocol]
     if protocol == "locamu":
         if nodes > ball(degree, 2 * f + 1) * 4:
-            found = worst_header(nodes, f, degree)
+            found = worst_header(nodes, f, degree, first_id)
             entries, header = found["past_entries_most"], found["largest_header_bytes"]
         else:  # the ball does not fit inside the tree: what it would be in a larger one
-            found = worst_header(_large_enough(f, degree), f, degree)
+            found = _in_the_middle(f, degree, first_id)
             entries, header = found["past_entries_most"], found["largest_header_bytes"]
         squared = ball(degree, 2 * f + 1) ** 2 * WORD
         return {
@@ -125,17 +145,17 @@ def _worst(values: Values) -> Values:
         }
     width = {"cbcast": WORD, "barriers": BARRIER_ENTRY, "vd": 2 * WORD}[protocol]
     state = {"cbcast": zipf_sum(nodes) * WORD, "barriers": entries * width, "vd": 2 * WORD}
-    return {"header_bytes": entries * width, "entries": entries, "state_bytes": state[protocol]}
+    return {
+        "header_bytes": entries * width,
+        "entries": entries,
+        "state_bytes": state[protocol],
+        "squared_bytes": entries * width,
+    }
 
 
 def _bound(f: int) -> int:
     """S003, section 1: how many nodes are within 2f+2 hops in a binary tree, at most."""
     return int(2 ** (2 * f + 3) + 2 ** (2 * f + 2))
-
-
-def _large_enough(f: int, degree: int) -> int:
-    """A full tree whose middle has 2f+2 levels above and below it."""
-    return sum((degree - 1) ** level for level in range(4 * f + 5))
 
 
 def _groups(values: Values) -> Values:
@@ -167,10 +187,44 @@ def _clock(values: Values) -> Values:
     return {"bytes": values["bits"] * values["nodes"] / 8}
 
 
+def _break_even(values: Values) -> Values:
+    """Compacted clocks: entries of m + b bits each, against n slots of b bits."""
+    nodes, slot = values["nodes"], values["bits"]
+    name = math.ceil(math.log2(nodes))
+    most = nodes * slot / (name + slot)  # entries, as printed: "the proportion"
+    return {
+        "most_entries": most,
+        "printed_bound_as_share": most,
+        "true_share": slot / (name + slot),
+        "bits_of_all_entries": nodes * (name + slot),
+        "bits_of_clock": nodes * slot,
+        "bits_of_two_entries": 2 * (name + slot),
+    }
+
+
+def _routing(values: Values) -> Values:
+    """What a node of a tree must know of groups: per link, whether members lie behind it."""
+    nodes, groups = values["nodes"], values["groups"]
+    tree = graphs.from_edges(nodes, graphs.tree(nodes, 3))
+    everybody = [NodeId(node) for node in range(nodes)]
+    rng = random.Random("routing")
+    members = {f"g{place}": sorted(rng.sample(everybody, 8)) for place in range(groups)}
+    me = NodeId(1)
+    around = Surroundings(me, tree, Groups(members))
+    table = {
+        (peer, group): around.behind(peer, GroupId(group))
+        for peer in around.neighbours()
+        for group in range(groups)
+    }
+    return {"table_entries": len(table), "entries_per_group": len(table) / groups}
+
+
 SIZES: dict[str, Callable[[Values], Values]] = {
     "worst": _worst,
     "groups": _groups,
     "subtrees": _subtrees,
     "parts_without_a_node": _parts_without_a_node,
     "clock": _clock,
+    "break_even": _break_even,
+    "routing": _routing,
 }

@@ -20,6 +20,9 @@ def tree(values: dict[str, Any]) -> dict[str, Any]:
     A protocol that sends straight from node to node runs on a mesh (`overlay = "full_mesh"`), with
     no limit of bandwidth. There its metadata is measured, and `rate` is derived: what the links of
     the tree would carry of such messages, and no more than was offered.
+
+    `groups` is one for each subtree (`"subtrees"`), or so many of everybody. With `falls` so many
+    nodes, none near another, are down in the second third of the time in which is published.
     """
     nodes, degree = values["nodes"], values.get("degree", 3)
     derived = values.get("overlay") == "full_mesh"
@@ -46,7 +49,9 @@ def tree(values: dict[str, Any]) -> dict[str, Any]:
         "copies_off_tree": sum(frozenset((row.node, row.peer)) not in edges for row in sent),
         "in_flight": _most_in_flight(rows),
         "round_trip_s": 2 * _eccentricity(values) * values.get("latency_ms", 1.0) / 1000,
+        "cpu_us_per_delivery": 1e6 * made.facts["cpu_seconds"] / max(1, deliveries),
         **({} if derived else _use_of_links(rows, values, edges)),
+        **({} if "falls" not in values else _before_during_after(rows, values)),
     }
 
 
@@ -78,7 +83,7 @@ def _scenario(values: dict[str, Any]) -> str:
     interval = interval or (MESH_INTERVAL_MS * len(senders) if mesh else 0)
     shape = 'kind = "full_mesh"' if mesh else f'kind = "tree"\ndegree = {values.get("degree", 3)}'
     mbps = 0 if mesh else values.get("bandwidth_mbps", 100)
-    groups = _subtree_groups(values) if values.get("groups") == "subtrees" else ""
+    groups = _groups(values)
     group = 'group = "random"\n' if groups else ""
     streams = "".join(
         f"[[publish]]\nat_ms = {place * interval / len(senders):.3f}\nnode = {node}\n{group}"
@@ -98,10 +103,62 @@ nodes = {nodes}
 latency_ms = {float(values.get("latency_ms", 1.0))}
 bandwidth_mbps = {mbps}
 bandwidth_sharing = "{values.get("sharing", "per_link")}"
-{groups}{streams}
+{groups}{streams}{_falls(values)}
 [calm]
 ms = 2000
+recover_all = true
 """
+
+
+def _groups(values: dict[str, Any]) -> str:
+    wanted = values.get("groups", 1)
+    if wanted == "subtrees":
+        return _subtree_groups(values)
+    if wanted == 1:
+        return ""
+    return "\n".join(["[groups]", *(f'g{place} = "*"' for place in range(wanted)), ""])
+
+
+def _thirds_us(values: dict[str, Any]) -> list[int]:
+    """When the thirds of the time in which is published end."""
+    count = max(1, values.get("messages", 60) // values.get("senders", 1))
+    whole = count * values["interval_ms"] * 1000
+    return [int(whole * place / 3) for place in (1, 2, 3)]
+
+
+def _falls(values: dict[str, Any]) -> str:
+    """Inner nodes on one level of the tree: no two of them on a way of three nodes."""
+    if not values.get("falls"):
+        return ""
+    down, up, _ = _thirds_us(values)
+    free = [node for node in range(3, 7) if node not in _senders(values)][: values["falls"]]
+    return "".join(
+        f'[[fault]]\nat_ms = {at / 1000}\nkind = "{kind}"\nnode = {node}\n'
+        for node in free
+        for at, kind in ((down, "crash"), (up, "recover"))
+    )
+
+
+def _before_during_after(rows: SmallRun, values: dict[str, Any]) -> dict[str, float | None]:
+    """Latency and rate of what was published in each third, at nodes that are always up."""
+    fell = {event.node for event in rows.of_kind["crash"]}
+    ends = _thirds_us(values)
+    begin = min((event.at_us for event in rows.of_kind["publish"]), default=0)
+    found: dict[str, float | None] = {}
+    for name, start, end in zip(("before", "during", "after"), [0, *ends], ends, strict=False):
+        delays = [
+            delay.delay_us / 1000
+            for delay in rows.delays
+            if start <= delay.published_us - begin < end
+            and delay.event.node not in fell
+            and delay.event.message is not None
+            and delay.event.message >> 32 not in fell
+        ]
+        stayed = rows.nodes - len(fell)
+        found[f"latency_{name}_ms"] = sum(delays) / len(delays) if delays else None
+        found[f"latency_{name}_max_ms"] = max(delays, default=None)
+        found[f"rate_{name}"] = len(delays) * 1e6 / ((end - start) * max(1, stayed))
+    return found
 
 
 def _subtree_groups(values: dict[str, Any]) -> str:
@@ -174,7 +231,10 @@ def _most_in_flight(rows: SmallRun) -> int:
 def _use_of_links(
     rows: SmallRun, values: dict[str, Any], edges: set[frozenset[int]]
 ) -> dict[str, float | None]:
-    """Which share of its bandwidth the busiest link has used, of the root and of all nodes."""
+    """Which share of its bandwidth the busiest link has used, of the root and of all nodes.
+
+    From the first copy of a publication on it to the last: what follows later is no load.
+    """
     mbps = values.get("bandwidth_mbps", 100)
     links: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in rows.of_kind["receive"]:
@@ -185,13 +245,19 @@ def _use_of_links(
         for node in edge:
             degrees[node] += 1
     used = {}
-    for (sender, receiver), events in links.items():
+    for (sender, receiver), all_events in links.items():
+        bodies = [at for at, event in enumerate(all_events) if event.payload_bytes]
+        events = all_events[bodies[0] : bodies[-1] + 1] if bodies else []
+        if not events:
+            continue
         took = events[-1].at_us - events[0].at_us
         if len(events) >= ENOUGH and took > 0:
             size = sum((e.payload_bytes or 0) + (e.metadata_bytes or 0) for e in events[1:])
             used[sender, receiver] = size * 8 * degrees[sender] / (mbps * took)
-    of_root = [share for (sender, _), share in used.items() if sender == 0]
+    of_root = max((share for (sender, _), share in used.items() if sender == 0), default=None)
+    busiest = max(used.values(), default=None)
     return {
-        "use_of_root": max(of_root, default=None),
-        "use_of_busiest": max(used.values(), default=None),
+        "use_of_root": of_root,
+        "use_of_busiest": busiest,
+        "root_of_busiest": of_root / busiest if of_root and busiest else None,
     }

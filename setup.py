@@ -54,6 +54,7 @@ FURTHER_MODULES = (
     "runtime/links/traffic.py",
     "runtime/observing/histogram.py",
     "runtime/machine.py",
+    "runtime/metadata.py",
     "runtime/received_message.py",
     "runtime/security/admission.py",
     "runtime/security/rights.py",

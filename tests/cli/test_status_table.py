@@ -33,6 +33,8 @@ STATUS: dict[str, Any] = {
     "queues": {"1": 0, "2": 64000},
     "repeated": {"reliable_sending": 2},
     "delivery_seconds": {"below": [], "count": 4, "sum": 0.02},
+    "whole_way_seconds": {"below": [], "count": 2, "sum": 0.2},
+    "from_the_future": 3,
     "process": {"cpu_seconds": 1.5, "resident_bytes": 50_000_000},
     "trace": {"bytes": 10, "lost_rows": 1500},
     "trouble": {},
@@ -69,6 +71,8 @@ certificate_expires  2027-11-18 10:06 UTC
              queues  2 64.0 kB
            repeated  reliable_sending 2
    delivery_seconds  5.0 ms in the mean of 4
+  whole_way_seconds  100.0 ms in the mean of 2
+    from_the_future  3
             process  50.0 MB, 1.5 s of CPU
               trace  10 B, 1,500 rows lost
             trouble  none

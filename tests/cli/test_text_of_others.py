@@ -99,6 +99,8 @@ def test_labels_end_where_they_end() -> None:
         "queues": {},
         "repeated": {'part"} 1\nforged{x="': 6},
         "delivery_seconds": Histogram().as_numbers(),
+        "whole_way_seconds": Histogram().as_numbers(),
+        "from_the_future": 0,
         "process": {},
     }
     lines = [line for line in exposition(status).splitlines() if not line.startswith("#")]

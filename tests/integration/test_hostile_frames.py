@@ -133,7 +133,7 @@ def test_a_stranger_cannot_speak_for_a_neighbour_of_another_cluster(tmp_path: Pa
             mine = one._running().links.greeting
             for changed, reason in (
                 ({"cluster": "other"}, "cluster 'test' here, 'other' there"),
-                ({"wire_version": 99}, "wire version 4 here, 99 there"),
+                ({"wire_version": 99}, "wire version 5 here, 99 there"),
                 ({"node": 1}, "both are node 1"),
                 ({"wanted": 2}, "you want node 2, this is node 1"),
                 ({"link": 2 << 32 | 1}, "was not dialled by node 9"),

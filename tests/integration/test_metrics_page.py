@@ -3,12 +3,14 @@
 import asyncio
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from loopback_nodes import Neighbourhood, until
 
+from causalcast.runtime.metadata import MARK
 from causalcast.runtime.observing.histogram import BOUNDS, Histogram
 from causalcast.runtime.observing.loop_lag import EVERY
 
@@ -124,6 +126,52 @@ def test_what_goes_over_links_is_counted_at_both_ends(tmp_path: Path) -> None:
             for page in pages.values():
                 for family in families(page).values():
                     assert family.documentation and family.type != "unknown", family.name
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("storage", ["", "durable = false"])
+def test_the_whole_way_is_measured_of_messages_that_say_when_they_began(
+    storage: str, tmp_path: Path
+) -> None:
+    more = "[limits]\nstamp_every_us = 1"
+    town = Neighbourhood(tmp_path, 2, storage=storage, more=more, level="none")
+    name = "causalcast_publication_to_delivery_seconds"
+
+    async def story() -> None:
+        async with town.node(1) as one, town.node(2) as two:
+            await until(lambda: one.status()["links"] == [2] and two.status()["links"] == [1])
+            before = datetime.now(UTC)
+            for _ in range(10):
+                await one.group("all").publish(b"x")
+                await asyncio.sleep(0.002)
+            for _ in range(10):
+                message = await two.group("all").receive(timeout=10)
+                assert message is not None and message.published_at is not None
+                assert message.payload == b"x"
+                assert timedelta() <= message.published_at - before < timedelta(seconds=60)
+            await until(lambda: two.status()["delivered"] == {"all": 10})
+            for node in (one, two):
+                assert value(node.metrics(), f"{name}_count") == 10
+                assert 0 < value(node.metrics(), f"{name}_sum") < 60
+                assert value(node.metrics(), "causalcast_published_in_the_future_total") == 0
+
+    asyncio.run(story())
+
+
+def test_of_many_messages_at_once_one_says_when_it_began(tmp_path: Path) -> None:
+    more = "[limits]\nstamp_every_us = 3600000000"
+    town = Neighbourhood(tmp_path, 1, more=more)
+
+    async def story() -> None:
+        async with town.node(1) as node:
+            payloads = [b"first", b"second", b"it ends like metadata" + MARK]
+            await node.group("all").publish_many(payloads)
+            found = [await node.group("all").receive(timeout=10) for _ in payloads]
+            assert [message.payload for message in found if message] == payloads
+            assert [bool(message and message.published_at) for message in found] == [
+                *(True, False, True)
+            ]
 
     asyncio.run(story())
 

@@ -15,9 +15,11 @@ from causalcast.nodeworld.shrink import kind_of, shrink
 from causalcast.nodeworld.trial import try_plan
 from causalcast.nodeworld.verdict import Outcome
 from causalcast.protocols.causal_separators.spec import SPEC
+from causalcast.runtime.host import wire
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.lives import Known
+from causalcast.runtime.metadata import Metadata, with_metadata
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 
@@ -33,6 +35,8 @@ def test_bodies_at_the_limit_pass_through_zones_with_what_zones_add_to_them(
     path = KEPT[0].with_name("bodies_at_the_limit_in_zones.json")
     assert try_plan(read_plan(path)).problems == []
     monkeypatch.setattr(SPEC, "adds_to_bodies", 0)
+    stamped = len(with_metadata(b"", Metadata(1 << 50)))
+    monkeypatch.setattr(wire, "most_overhead", lambda: stamped)  # no room beside the time itself
     assert try_plan(read_plan(path)).problems != []
 
 

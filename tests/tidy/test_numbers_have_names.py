@@ -76,6 +76,7 @@ FORMATS = {
     "runtime.links.udp.sealing": "MOST_SEALED _NUMBER_BYTES",
     # Both ends count on it before they have heard of each other.
     "runtime.links.udp.session": "MOST_FLYING LARGEST_DATAGRAM USUAL_DATAGRAM SMALLEST_DATAGRAM",
+    "runtime.metadata": "LENGTH_BYTES LATEST_US",
     "runtime.node_config": "SHORTEST_KEY",
     "runtime.operating.control_client": "_LONGEST_PATH",
     "runtime.security.authority": "_LONGEST_NAME",

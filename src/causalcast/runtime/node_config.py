@@ -85,6 +85,15 @@ KEPT_BYTES: Final = Limit(
     about="messages kept for neighbours that lack them; then nobody publishes",
     setting="[limits] kept_bytes",
 )
+STAMP_EVERY: Final = Limit(
+    "runtime.node_config.stamp_every",
+    10_000,
+    least=1,
+    most=1 << 50,
+    unit="microseconds",
+    about="the next publication behind such a time says when it was published; 1: all do",
+    setting="[limits] stamp_every_us",
+)
 KEPT_FOR_CLIENTS: Final = Limit(
     "runtime.node_config.kept_for_clients",
     10_000,
@@ -119,6 +128,7 @@ class Limits:
     compact_bytes: int = field(default_factory=lambda: COMPACT_BYTES.value)
     kept_bytes: int = field(default_factory=lambda: KEPT_BYTES.value)
     control_per_second: int = field(default_factory=lambda: CONTROL_PER_SECOND.value)
+    stamp_every_us: int = field(default_factory=lambda: STAMP_EVERY.value)
 
 
 @dataclass(frozen=True)

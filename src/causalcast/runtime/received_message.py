@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import UTC, datetime
 from typing import TypeVar, final
 
 from causalcast.any_node import AnyMessage
@@ -10,6 +11,7 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.metadata import metadata_in, payload_in
 
 Message = TypeVar("Message")
 
@@ -35,7 +37,14 @@ class ReceivedMessage:
     @property
     def payload(self) -> bytes:
         """What was published."""
-        return self._publication.body
+        return payload_in(self._publication.body)
+
+    @property
+    def published_at(self) -> datetime | None:
+        """When it was published, by its publisher's clock; None where it does not say, because many
+        were published within `[limits] stamp_every_us`."""
+        stamped = metadata_in(self._publication.body).published_us
+        return datetime.fromtimestamp(stamped / 1e6, UTC) if stamped else None
 
     @property
     def origin(self) -> NodeId:

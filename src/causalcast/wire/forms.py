@@ -19,7 +19,7 @@ from causalcast.core.message import Envelope, Message, Publication
 from causalcast.wire.framing import LENGTH_BYTES
 from causalcast.wire.packed_clock import packed_clock, unpacked_clock
 
-WIRE_VERSION: Final = 4
+WIRE_VERSION: Final = 5
 CLOCK_KIND: Final = dict[NodeId, int]
 
 # What stands in a slot of the array, where it is not the declared type itself.

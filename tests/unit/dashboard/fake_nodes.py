@@ -39,6 +39,8 @@ def status_of(node: int, peers: list[int], **changes: Any) -> dict[str, Any]:
         "queues": {str(peer): 0 for peer in peers},
         "repeated": {},
         "delivery_seconds": {"below": [], "count": 0, "sum": 0.0},
+        "whole_way_seconds": {"below": [], "count": 0, "sum": 0.0},
+        "from_the_future": 0,
         "process": {"cpu_seconds": 1.0, "resident_bytes": 50_000_000},
         "trace": {"bytes": 10, "lost_rows": 0},
         "trouble": {},

@@ -120,6 +120,7 @@ _SPOKEN: Final[dict[str, Callable[[Any], str]]] = {
     "held": _held,
     "queues": _queues,
     "delivery_seconds": _took,
+    "whole_way_seconds": _took,
     "loop_lag": _loop_lag,
     "process": _process,
 }

@@ -37,6 +37,7 @@ from causalcast.runtime.host.stability import Stability
 from causalcast.runtime.host.step_state import StepState
 from causalcast.runtime.host.timers import Timers
 from causalcast.runtime.links.links import Links
+from causalcast.runtime.metadata import has_metadata, payload_size
 from causalcast.runtime.node_trace import (
     DELIVER,
     DUPLICATE,
@@ -127,6 +128,8 @@ class Effects(World):
                     if self._has_signatures:
                         publication = self.unsigned(publication)
                     delivered[publication.group] = delivered.get(publication.group, 0) + 1
+                    if has_metadata(publication.body):
+                        self._observed.measure(publication.body)
                     inbox.add(publication, None, 0)
             else:
                 perform([effect], self._me, self)
@@ -162,8 +165,7 @@ class Effects(World):
             return
         state = self._state
         if self._rows.wants[DELIVER]:
-            size = len(publication.body)
-            about = (publication.id, publication.group, -1, size)
+            about = (publication.id, publication.group, -1, payload_size(publication.body))
             state.later(self._rows.add, state.at_us, DELIVER, *about)
         state.later(self._hand_over, publication, len(state.deliveries), since or state.at_us)
         state.deliveries.append(publication)
@@ -171,6 +173,8 @@ class Effects(World):
     def _hand_over(self, publication: Publication, index: int, arrived_us: int) -> None:
         count(self._observed.delivered_in, publication.group)
         self._observed.took.observe(self._observed.now_us() - arrived_us)
+        if has_metadata(publication.body):
+            self._observed.measure(publication.body)
         place = self._state.place if self._state.is_kept else None
         self._inbox.add(publication, place, index)
 

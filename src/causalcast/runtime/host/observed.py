@@ -5,6 +5,7 @@ import logging
 from typing import final
 
 from causalcast.runtime.machine import NodeClock
+from causalcast.runtime.metadata import metadata_in
 from causalcast.runtime.observing.events import Event, Events
 from causalcast.runtime.observing.histogram import Histogram
 
@@ -22,12 +23,24 @@ class Observed:
         self.notes: collections.Counter[str] = collections.Counter()
         self.events = Events()
         self.took = Histogram()  # from the arrival of a message here to its delivery, in this life
+        self.since_published = Histogram()  # the same from its publication, where it says when
+        self.from_the_future = 0  # messages published after their delivery: two clocks differ
         self._clock = clock
         self._told: set[tuple[str, int]] = set()
 
     def now_us(self) -> int:
         """The time of day as rows and steps have it."""
         return self._clock.wall_us()
+
+    def measure(self, body: bytes) -> None:
+        """A message that says when it was published is delivered now."""
+        published_us = metadata_in(body).published_us
+        if published_us:
+            took_us = self._clock.wall_us() - published_us
+            if took_us < 0:
+                self.from_the_future += 1
+            else:
+                self.since_published.observe(took_us)
 
     def tell(self, name: str, subject: int, meaning: str) -> None:
         """Let operators hear of something."""

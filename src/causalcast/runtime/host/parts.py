@@ -112,7 +112,8 @@ class Parts:
         self.publishing = publishing = Publishing(
             me, earlier.memory.published, stack, steps, self.pressure, links, inbox, rows, turns,
             running, observed, acquaintances, config.rights, signatures, blueprint.groups,
-            config.limits.body_bytes, earlier.memory.keys, protocol.closes_groups,
+            config.limits.body_bytes, config.limits.stamp_every_us, earlier.memory.keys,
+            protocol.closes_groups,
         )  # fmt: skip
         self.memberships = Memberships(
             stack, steps, rows, running, blueprint.groups, membership_news,

@@ -23,6 +23,7 @@ from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.steps import Steps
 from causalcast.runtime.host.turns import Turns
 from causalcast.runtime.links.links import Links
+from causalcast.runtime.metadata import Metadata, has_metadata, with_metadata
 from causalcast.runtime.node_trace import PUBLISH
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
@@ -74,6 +75,7 @@ class Publishing:
         signatures: Signatures | None,
         groups: Groups,
         body_bytes: int,
+        stamp_every_us: int,
         keys: PublicationKeys,
         may_refuse: bool,  # the protocol may, to some groups at some times
     ) -> None:
@@ -96,6 +98,8 @@ class Publishing:
         self._signatures = signatures
         self._groups = groups
         self._body_bytes = body_bytes
+        self._stamp_every_us = stamp_every_us
+        self._stamped_us = 0  # when the last one was that says when it was published
         self._keys = keys
         self._may_refuse = may_refuse
 
@@ -144,7 +148,6 @@ class Publishing:
     ) -> "asyncio.Future[MessageId]":
         publication = self._next_publication(group, body, keyed)
         durable: asyncio.Future[MessageId] = self._loop.create_future()
-        self._steps.start()
         if self._rows.wants[PUBLISH]:
             state = self._steps.state
             about = (publication.id, group, -1, len(body))
@@ -154,7 +157,6 @@ class Publishing:
 
     def _publish_at_once(self, group: GroupId, body: bytes, keyed: Keyed | None) -> MessageId:
         publication = self._next_publication(group, body, keyed)
-        self._steps.start()
         if self._rows.wants[PUBLISH]:
             about = (publication.id, group, -1, len(body))
             self._rows.add(self._steps.state.at_us, PUBLISH, *about)
@@ -180,6 +182,7 @@ class Publishing:
             self._running.check_alive()
 
     def _next_publication(self, group: GroupId, body: bytes, keyed: Keyed | None) -> Publication:
+        """Begin the step that publishes `body`; raises, without a step, where it is refused."""
         if len(body) > self._body_bytes:
             raise NodeError(
                 f"a body of {len(body)} bytes; at most {self._body_bytes} are accepted "
@@ -203,9 +206,20 @@ class Publishing:
         message = message_id(self._me, self.published)
         if keyed is not None:
             self._note_key(keyed)
+        self._steps.start()
+        body = self._stamped(body)
         if self._signatures is not None:
             body = self._signatures.sign(message, group, body)
         return Publication(message, group, body)
+
+    def _stamped(self, payload: bytes) -> bytes:
+        """The body: every so often it says when it was published."""
+        at_us = self._steps.state.at_us
+        if at_us - self._stamped_us >= self._stamp_every_us:
+            self._stamped_us = at_us
+        elif not has_metadata(payload):
+            return payload
+        return with_metadata(payload, Metadata(at_us))
 
     def _note_key(self, keyed: Keyed) -> None:
         """Write down the key of the publication that comes now, in front of it."""

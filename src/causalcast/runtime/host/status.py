@@ -42,6 +42,8 @@ def status_of(host: Host) -> dict[str, Any]:
         "queues": {str(peer): size for peer, size in sorted(links.queued_bytes().items())},
         "repeated": _repeated(host),
         "delivery_seconds": observed.took.as_numbers(),
+        "whole_way_seconds": observed.since_published.as_numbers(),
+        "from_the_future": observed.from_the_future,
         "process": process_numbers(),
         "trace": _trace_numbers(host),
         "trouble": _link_counts(host),

@@ -2,6 +2,7 @@
 
 from causalcast.core.message import Message
 from causalcast.runtime.links.introductions import Addresses
+from causalcast.runtime.metadata import most_overhead
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.security.signatures import MOST_OVERHEAD
 from causalcast.wire.codec import Codec
@@ -25,5 +26,5 @@ class Wire:
         if config.trace_level != "full":
             self.untraced.update(blueprint.detector.messages)
         overhead = MOST_OVERHEAD.value if config.security.sign else 0
-        overhead += blueprint.protocol.adds_to_bodies
+        overhead += blueprint.protocol.adds_to_bodies + most_overhead()
         self.codec = Codec(layers, config.limits.body_bytes + overhead)

@@ -78,10 +78,18 @@ def exposition(status: Mapping[str, Any]) -> str:
     histogram(
         "delivery_delay_seconds",
         "From the arrival of a message at this node, or its publication here, to its delivery: "
-        "what it waited for causes and for the disk. By the clock of this node alone; no message "
-        "says when it left, so the way here is not in it.",
+        "what it waited for causes and for the disk, by the clock of this node alone.",
         status["delivery_seconds"],
     )
+    histogram(
+        "publication_to_delivery_seconds",
+        "From the publication of a message, at whatever node, to its delivery here, by the clocks "
+        "of both. Of the messages that say when they were published: one in 10 ms of each "
+        "publisher, unless its [limits] stamp_every_us says otherwise.",
+        status["whole_way_seconds"],
+    )
+    text = "Messages published, by their publisher's clock, after their delivery here."
+    metric("published_in_the_future_total", "counter", text, {"": status["from_the_future"]})
     if "loop_lag" in status:
         text = "How much later than planned the event loop did something, looked at twice a second."
         histogram("loop_lag_seconds", text, status["loop_lag"]["seconds"])

@@ -14,6 +14,7 @@ from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.runtime.lives import MOST_PAST, Known, PastLife
+from causalcast.runtime.metadata import payload_size
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 from causalcast.runtime.storage.publication_keys import PublicationKeys, StoredKey
@@ -340,10 +341,10 @@ def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
     published = []
     if step.publication is not None:
         number, group, body = step.publication
-        published = [(int(message_id(me, number)), group, len(body))]
+        published = [(int(message_id(me, number)), group, payload_size(body))]
     delivered = []
     for index, (identity, group, _) in enumerate(step.deliveries):
-        delivered.append((identity, group, len(delivery_in(step, index, me)[2])))
+        delivered.append((identity, group, payload_size(delivery_in(step, index, me)[2])))
     return TraceRows(sequence, step.at_us, published, delivered, step.joined, step.left)
 
 

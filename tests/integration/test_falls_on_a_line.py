@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-SOON = 10.0  # seconds; it takes less than two, most of them until a frozen node is suspected
-
 
 def benchmark() -> ModuleType:
     path = Path(__file__).parent.parent.parent / "benchmarks" / "locamu_goes_on.py"
@@ -24,5 +22,5 @@ def benchmark() -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.parametrize("freezes", [False, True], ids=["killed", "frozen"])
 def test_the_others_go_on(tmp_path: Path, freezes: bool) -> None:
-    seconds = benchmark().measure(tmp_path / "cluster", True, [(3,), (2, 5)], freezes)
-    assert len(seconds) == 2 and max(seconds) < SOON
+    # Nobody comes back before the others have gone on: it raises if they do not.
+    assert len(benchmark().measure(tmp_path / "cluster", True, [(3,), (2, 5)], freezes)) == 2

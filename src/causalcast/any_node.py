@@ -14,7 +14,8 @@ it cannot tell when all members have a message (`Receipt.stable`). It has to ent
 it reads it.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Literal, Protocol
 
@@ -60,6 +61,18 @@ class AnyMessage(Protocol):
         """Which of its origin's publications it is."""
 
     @property
+    def published_at(self) -> datetime | None:
+        """When it was published, by its publisher's clock; None where it does not say."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher says of it, by name."""
+
+    @property
+    def content_type(self) -> str:
+        """What kind of payload it is, in its publisher's words; empty if it does not say."""
+
+    @property
     def is_given_back(self) -> bool:
         """Whether it was given back."""
 
@@ -89,8 +102,10 @@ class AnyGroup(Protocol):
     ) -> None:
         """Leave, if entering had joined it."""
 
-    async def publish(self, body: bytes) -> AnyReceipt:
-        """Publish `body`; returns when it is durable at the node."""
+    async def publish(
+        self, body: bytes, headers: Mapping[str, str] | None = None, content_type: str = ""
+    ) -> AnyReceipt:
+        """Publish `body`; returns when it is durable at the node. The rest travels with it."""
 
     async def publish_many(self, bodies: Sequence[bytes]) -> Sequence[AnyReceipt]:
         """Publish all of them in this order; returns when all are durable."""

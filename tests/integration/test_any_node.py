@@ -11,6 +11,7 @@ from loopback_nodes import PATIENCE, Neighbourhood
 
 from causalcast import AnyMessage, AnyNode, connect
 from causalcast.errors import NodeError
+from causalcast.runtime.metadata import MARK
 from causalcast.testing import Applications, Cluster
 
 Application = Callable[[AnyNode], Awaitable[Any]]
@@ -81,6 +82,27 @@ def test_publish_and_read(tmp_path: Path, run: Run) -> None:
             return found + [message.payload for message in rest]
 
     assert run(tmp_path, application) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+@EVERYWHERE
+def test_what_is_said_of_a_message_travels_with_it(tmp_path: Path, run: Run) -> None:
+    async def application(node: AnyNode) -> list[AnyMessage]:
+        async with node.group("all") as group:
+            await group.publish(b"x", {"kind": "größer", "control": "\x01"}, "text/plain")
+            await group.publish(b"ends like metadata" + MARK)
+            with pytest.raises(NodeError, match="at most 4096 travel with a message"):
+                await group.publish(b"x", {"much": "\x01" * 4096})
+            found = [await anext(group), await anext(group)]
+            found[0].give_back()
+            again = await anext(group)
+            assert again.headers == found[0].headers and again.published_at is not None
+            return found
+
+    said, plain = run(tmp_path, application)
+    assert said.headers == {"kind": "größer", "control": "\x01"}
+    assert (said.payload, said.content_type) == (b"x", "text/plain")
+    assert (plain.payload, plain.headers) == (b"ends like metadata" + MARK, {})
+    assert plain.content_type == ""
 
 
 @EVERYWHERE

@@ -75,7 +75,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
             async with doors.plain(1) as client:
                 refused = await client.ask(do="publish", id=1, group="all", text="x" * 1001)
                 assert refused["code"] == "refused" and "1000" in refused["error"]
-                await client.socket.send("x" * 6000)
+                await client.socket.send("x" * 40_000)
                 await client.socket.wait_closed()
                 assert client.socket.close_code == 1009
             assert node.status()["published"] == {}

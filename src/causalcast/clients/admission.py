@@ -75,7 +75,7 @@ CLOSED_WITHIN: Final = Span(
     about="a client that was let go takes that in within this, or the socket is closed",
 )
 UNTIL_FOR_EVER: Final = 1 << 40
-FRAME_OVERHEAD: Final = 4096  # what a frame has beside a body
+FRAME_OVERHEAD: Final = 1 << 15  # what a frame has beside a body; JSON can be six times as long
 
 HangUp = Callable[[Ended], Awaitable[None]]
 

@@ -26,13 +26,19 @@ export class CausalcastError extends Error {
   }
 }
 
-/** A message of a group: `id` such as "3.17", `group`, and `body` as bytes. */
+/**
+ * A message of a group: `id` such as "3.17", `group`, `body` as bytes, and what travelled with it:
+ * `headers`, `contentType`, and `publishedAt`, a Date, or null where it does not say.
+ */
 export class Message {
-  /** @param {string} id @param {string} group @param {Uint8Array} body */
-  constructor(id, group, body) {
-    this.id = id;
-    this.group = group;
+  /** @param {object} said by the node @param {Uint8Array} body */
+  constructor(said, body) {
+    this.id = said.message;
+    this.group = said.group;
     this.body = body;
+    this.headers = said.headers ?? {};
+    this.contentType = said.content_type ?? "";
+    this.publishedAt = said.published_us ? new Date(said.published_us / 1000) : null;
   }
 
   /** The body as text. @returns {string} */
@@ -88,12 +94,15 @@ export class Client {
 
   /**
    * Publish; resolves to the message's id when it is durable at a node.
-   * @param {string} group @param {string | Uint8Array} body @param {{key?: string}} options
+   * `headers` and `contentType` travel with it, `key` makes a repetition known.
+   * @param {string} group @param {string | Uint8Array} body
+   * @param {{key?: string, headers?: Object<string, string>, contentType?: string}} options
    * @returns {Promise<string>}
    */
-  async publish(group, body, { key = "" } = {}) {
+  async publish(group, body, { key = "", headers = {}, contentType = "" } = {}) {
     const id = ++this._number;
     const request = { do: "publish", id, group, key: key || `${this._key}-${id}` };
+    Object.assign(request, { headers, content_type: contentType });
     const answer = await this._ask(id, withBody(request, body), true);
     note(this._past, group, answer.message);
     return answer.message;
@@ -231,7 +240,7 @@ export class Client {
 
   _heard(said, body) {
     if (said.do === "welcome") this._welcomed(said);
-    else if (said.do === "message") this._arrived(new Message(said.message, said.group, body));
+    else if (said.do === "message") this._arrived(new Message(said, body));
     else if (said.do === "refusal" && said.id === 0) {
       if (FINAL.includes(said.code)) this._fail(new CausalcastError(said.code, said.error));
     } else this._answered(said);

@@ -14,6 +14,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from causalcast.any_node import Since
@@ -64,6 +65,21 @@ class SyncRemoteMessage:
     def number(self) -> int:
         """Which of its origin's publications it is."""
         return self._message.number
+
+    @property
+    def published_at(self) -> datetime | None:
+        """When it was published, by the clock of its node; None where it does not say."""
+        return self._message.published_at
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher says of it, by name."""
+        return self._message.headers
+
+    @property
+    def content_type(self) -> str:
+        """What kind of payload it is, in its publisher's words; empty if it does not say."""
+        return self._message.content_type
 
     def ack(self) -> None:
         """Say that it is handled: the client's position is behind it when this returns."""
@@ -122,11 +138,18 @@ class SyncRemoteGroup:
             return await remote.together(*self._names, since=self._since).__aenter__()
         return await remote.group(self._names[0], self._since).__aenter__()
 
-    def publish(self, body: bytes, key: str = "") -> RemoteReceipt:
+    def publish(
+        self,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+        key: str = "",
+    ) -> RemoteReceipt:
         """As `RemoteGroup.publish`; not of groups that are read together."""
         if len(self._names) > 1:
             raise NodeError("publish to one group: node.group(name).publish(body)")
-        return self._node.run(self._node.remote().group(self._names[0]).publish(body, key))
+        group = self._node.remote().group(self._names[0])
+        return self._node.run(group.publish(body, headers, content_type, key))
 
     def publish_many(self, bodies: Sequence[bytes]) -> list[RemoteReceipt]:
         """Publish all of them in this order; returns when all are durable."""

@@ -17,7 +17,6 @@ from causalcast.clients.protocol import Position, note
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.runtime.host.host import Host
-from causalcast.runtime.metadata import payload_in
 from causalcast.runtime.node_config import ClientDoor
 
 
@@ -81,9 +80,8 @@ class KeptLog:
 
     def _take(self, publication: Publication) -> None:
         name = self._names[publication.group]
-        payload = payload_in(publication.body)
-        self._kept.append(Kept(publication.id, name, payload))
-        self._bytes += len(payload)
+        self._kept.append(Kept(publication.id, name, publication.body))
+        self._bytes += len(publication.body)
         note(self.delivered, name, publication.id)
         most, most_bytes = self._limits
         while len(self._kept) > most or self._bytes > most_bytes:

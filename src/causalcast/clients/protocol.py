@@ -11,6 +11,7 @@ import msgspec
 from causalcast.any_node import Since
 from causalcast.core.ids import MessageId, NodeId, message_id, number_of, origin_of
 from causalcast.errors import WireError
+from causalcast.runtime.metadata import has_metadata, metadata_in, payload_in
 
 VERSION: Final = 1
 SUBPROTOCOL: Final = "causalcast.v1"
@@ -56,7 +57,7 @@ class Hello(msgspec.Struct, tag_field="do", tag="hello"):
     binary: bool = False  # send bodies in binary frames
 
 
-class Publish(msgspec.Struct, tag_field="do", tag="publish"):
+class Publish(msgspec.Struct, tag_field="do", tag="publish", omit_defaults=True):
     """Publish a body: that of the binary frame, `text`, or `base64`."""
 
     id: int
@@ -64,6 +65,8 @@ class Publish(msgspec.Struct, tag_field="do", tag="publish"):
     key: str = ""
     text: str | None = None
     base64: bytes | None = None
+    headers: dict[str, str] = {}
+    content_type: str = ""
 
 
 class Subscribe(msgspec.Struct, tag_field="do", tag="subscribe"):
@@ -123,6 +126,9 @@ class Delivery(msgspec.Struct, tag_field="do", tag="message", omit_defaults=True
     group: str
     text: str | None = None
     base64: bytes | None = None
+    headers: dict[str, str] = {}
+    content_type: str = ""
+    published_us: int = 0  # since 1970, by the clock of the node; 0: it does not say
 
 
 class Published(msgspec.Struct, tag_field="do", tag="published"):
@@ -237,13 +243,18 @@ def body_of(said: Publish | Delivery, behind: bytes | None) -> bytes:
 
 def delivery_frame(message: MessageId, group: str, body: bytes, binary: bool) -> str | bytes:
     """A delivery as a client wants it."""
-    named = name_of(message)
+    delivery, payload = Delivery(name_of(message), group), payload_in(body)
+    if has_metadata(body):
+        known = metadata_in(body)
+        delivery.headers, delivery.content_type = dict(known.headers), known.content_type
+        delivery.published_us = known.published_us
     if binary:
-        return encode_with_body(Delivery(named, group), body)
+        return encode_with_body(delivery, payload)
     try:
-        return encode(Delivery(named, group, text=body.decode()))
+        delivery.text = payload.decode()
     except UnicodeDecodeError:
-        return encode(Delivery(named, group, base64=body))
+        delivery.base64 = payload
+    return encode(delivery)
 
 
 def name_of(message: MessageId) -> str:

@@ -1,11 +1,15 @@
 """Publications of clients: each key is published once, whoever asks and however often."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Sequence
 
+from causalcast.clients.protocol import Publish
 from causalcast.core.ids import GroupId, MessageId, message_id
 from causalcast.errors import CausalcastError
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.metadata import said_of
 from causalcast.runtime.storage.durable_entry import Keyed
 
 
@@ -21,9 +25,10 @@ class Publications:
         self._under_way: dict[tuple[str, str], tuple[bytes, asyncio.Future[MessageId]]] = {}
 
     def publish(
-        self, client: str, group: str, key: str, digest: bytes, body: bytes
+        self, client: str, request: Publish, body: bytes
     ) -> "asyncio.Future[MessageId] | None":
         """What is done when it is durable; None if the key was used for something else."""
+        key, digest = request.key, _digest(request, body)
         if key:
             under_way = self._under_way.get((client, key))
             if under_way is not None:
@@ -31,7 +36,8 @@ class Publications:
             known = self._keys.find(client, key)
             if known is not None:
                 return self._done(known[1]) if known[2] == digest else None
-        published = self._begin(client, group, key, digest, body)
+        keyed = Keyed(client, (key, 0, digest)) if key else None
+        published = self._begin(request, body, keyed)
         if key and not published.done():
             self._under_way[client, key] = (digest, published)
             published.add_done_callback(lambda _: self._under_way.pop((client, key), None))
@@ -46,12 +52,12 @@ class Publications:
         return self._host.running.is_over or self._host.running.is_stopping
 
     def _begin(
-        self, client: str, group: str, key: str, digest: bytes, body: bytes
+        self, request: Publish, body: bytes, keyed: Keyed | None
     ) -> "asyncio.Future[MessageId]":
-        keyed = Keyed(client, (key, 0, digest)) if key else None
         failed: asyncio.Future[MessageId]
         try:
-            published = self._host.publish(self._ids[group], body, keyed)
+            said = said_of(request.headers, request.content_type)
+            published = self._host.publish(self._ids[request.group], body, keyed, said)
         except CausalcastError as error:
             failed = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
@@ -67,3 +73,12 @@ class Publications:
         ready: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
         ready.set_result(message)
         return ready
+
+
+def _digest(request: Publish, body: bytes) -> bytes:
+    """What is published, in short."""
+    said = b""
+    if request.headers or request.content_type:
+        said = json.dumps([sorted(request.headers.items()), request.content_type]).encode()
+    parts = (request.group.encode(), said, body) if said else (request.group.encode(), body)
+    return hashlib.blake2b(b"\0".join(parts), digest_size=8).digest()

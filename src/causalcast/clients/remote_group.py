@@ -2,7 +2,8 @@
 
 import asyncio
 import collections
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import final
 
 from causalcast.any_node import Since
@@ -12,6 +13,7 @@ from causalcast.clients.unhandled import Unhandled
 from causalcast.core.ids import NO_MESSAGE, MessageId, NodeId, number_of, origin_of
 from causalcast.errors import NodeError
 from causalcast.runtime.group_reader import GroupReader
+from causalcast.runtime.metadata import Metadata, said_of
 
 
 @final
@@ -32,10 +34,13 @@ class RemoteReceipt:
 class RemoteMessage:
     """A message as the client gets it. It comes again, in another life too, until it is acked."""
 
-    __slots__ = ("_group", "_is_acked", "group", "id", "is_given_back", "payload")
+    __slots__ = ("_group", "_is_acked", "_known", "group", "id", "is_given_back", "payload")
 
-    def __init__(self, group: "RemoteGroup", message: MessageId, payload: bytes) -> None:
+    def __init__(
+        self, group: "RemoteGroup", message: MessageId, payload: bytes, known: Metadata
+    ) -> None:
         self._group = group
+        self._known = known
         self.group = group.name
         self.id = message
         self.payload = payload
@@ -52,6 +57,21 @@ class RemoteMessage:
         """Which of its origin's publications it is."""
         return number_of(self.id)
 
+    @property
+    def published_at(self) -> datetime | None:
+        """When it was published, by the clock of its node; None where it does not say."""
+        return self._known.published_at()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher says of it, by name."""
+        return self._known.headers
+
+    @property
+    def content_type(self) -> str:
+        """What kind of payload it is, in its publisher's words; empty if it does not say."""
+        return self._known.content_type
+
     async def ack(self) -> None:
         """Say that it is handled: the client's position is behind it."""
         if self.is_given_back:
@@ -65,7 +85,8 @@ class RemoteMessage:
             raise NodeError(f"{self!r} was acknowledged: it does not come again")
         if not self.is_given_back:
             self.is_given_back = True
-            self._group.put_back([RemoteMessage(self._group, self.id, self.payload)])
+            again = RemoteMessage(self._group, self.id, self.payload, self._known)
+            self._group.put_back([again])
 
     def __repr__(self) -> str:
         return f"<message {name_of(self.id)} in {self.group!r}: {self.payload[:40]!r}>"
@@ -141,7 +162,13 @@ class RemoteGroup(Line):
     async def __aexit__(self, *_: object) -> None:
         await self._subscriptions.remove([self.name])
 
-    async def publish(self, body: bytes, key: str = "") -> RemoteReceipt:
+    async def publish(
+        self,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+        key: str = "",
+    ) -> RemoteReceipt:
         """Publish `body`; returns when it is durable at a node.
 
         `key`: the same publication has the same key, in another life of the program too. Unanswered
@@ -149,7 +176,8 @@ class RemoteGroup(Line):
         """
         if not isinstance(body, bytes):
             raise NodeError(f"a body is bytes, not {type(body).__name__}")
-        message = await self._subscriptions.requests.publish(self.name, body, key)
+        said = said_of(headers, content_type)
+        message = await self._subscriptions.requests.publish(self.name, body, key, said)
         note(self._subscriptions.position.past, self.name, message)
         return RemoteReceipt(message, self.name)
 
@@ -172,7 +200,7 @@ class RemoteGroup(Line):
             note(self._subscriptions.position.seen, self.name, last)
         self._subscriptions.tell_handled(message)
 
-    def arrived(self, message: MessageId, body: bytes) -> None:
+    def arrived(self, message: MessageId, body: bytes, known: Metadata) -> None:
         """A message came; one that the application has or had is told of, and not given again."""
         seen = self._subscriptions.position.seen.get(self.name, {})
         if number_of(message) <= seen.get(origin_of(message), 0):
@@ -180,7 +208,7 @@ class RemoteGroup(Line):
             return
         is_new, is_handled = self._unhandled.arrived(message)
         if is_new:
-            self._line.add(RemoteMessage(self, message, body))
+            self._line.add(RemoteMessage(self, message, body, known))
         elif is_handled:
             self._subscriptions.tell_handled(message)
 

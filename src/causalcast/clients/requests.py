@@ -19,6 +19,7 @@ from causalcast.clients.protocol import Publish, Published, Refusal, Reply
 from causalcast.core.ids import MessageId
 from causalcast.errors import Gap, NodeError, Unanswered
 from causalcast.limits import Limit
+from causalcast.runtime.metadata import Metadata
 
 PENDING: Final = Limit(
     "clients.requests.pending",
@@ -75,10 +76,12 @@ class Requests:
         """Send it, and wait for the answer, over as many connections as it takes."""
         return await self._send(request.id, Asked(protocol.encode(request), False))
 
-    async def publish(self, group: str, body: bytes, key: str) -> MessageId:
+    async def publish(self, group: str, body: bytes, key: str, said: Metadata | None) -> MessageId:
         """The same for a publication; Unanswered if its node is gone."""
         number = self.number()
         request = Publish(number, group, key or f"{self._key}-{number}")
+        if said is not None:
+            request.headers, request.content_type = dict(said.headers), said.content_type
         async with self._room:
             asked = Asked(protocol.encode_with_body(request, body), True)
             reply = await self._send(number, asked)

@@ -6,7 +6,6 @@ One that falls behind the log is told so and let go.
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
@@ -258,10 +257,7 @@ class Session:
         self._check_group(request.group, self.holder.may_publish(request.group), "publish to")
         while len(self._answering) >= PUBLISHING.value:
             await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
-        digest = hashlib.blake2b(request.group.encode() + b"\0" + body, digest_size=8).digest()
-        published = self._publications.publish(
-            self.holder.name, request.group, request.key, digest, body
-        )
+        published = self._publications.publish(self.holder.name, request, body)
         if published is None:
             raise Refused(
                 protocol.KEY_USED,

@@ -14,6 +14,7 @@ from causalcast.clients.protocol import Ack, Delivery, Subscribe, Subscribed, Un
 from causalcast.clients.requests import Requests
 from causalcast.core.ids import MessageId
 from causalcast.errors import Gap, NodeError
+from causalcast.runtime.metadata import Metadata
 
 
 class Subscriber(Protocol):
@@ -22,8 +23,8 @@ class Subscriber(Protocol):
     name: str
     since: Since
 
-    def arrived(self, message: MessageId, body: bytes) -> None:
-        """A message came."""
+    def arrived(self, message: MessageId, body: bytes, known: Metadata) -> None:
+        """A message came, and what travelled with it."""
 
     def fail(self, failure: NodeError) -> None:
         """Nothing comes any more."""
@@ -82,7 +83,8 @@ class Subscriptions:
         protocol.note(self.position.past, delivery.group, message)
         reader = self._by_name.get(delivery.group)
         if reader is not None:
-            reader.arrived(message, protocol.body_of(delivery, behind))
+            known = Metadata(delivery.published_us, delivery.headers, delivery.content_type)
+            reader.arrived(message, protocol.body_of(delivery, behind), known)
         else:
             self.tell_handled(message)  # it is not read any more, and must not fill a window
 

@@ -12,7 +12,7 @@ Everything here runs in the event loop that opened the node.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from causalcast.any_node import AnyMessage, Since
@@ -24,6 +24,7 @@ from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
+from causalcast.runtime.metadata import said_of
 from causalcast.runtime.node_config import ClientDoor, NodeConfig
 from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.loop_lag import LoopLag
@@ -152,11 +153,17 @@ class Group(GroupReader[ReceivedMessage]):
         if not self.is_member():
             check_since(self._since, self._host.config.blueprint.protocol, self.name)
 
-    async def publish(self, body: bytes) -> Receipt:
-        """Publish `body`; returns when it is durable here, and so will reach the others."""
+    async def publish(
+        self, body: bytes, headers: Mapping[str, str] | None = None, content_type: str = ""
+    ) -> Receipt:
+        """Publish `body`; returns when it is durable here, and so will reach the others.
+
+        `headers` and `content_type` travel with it: texts, 4096 bytes of them.
+        """
         if not isinstance(body, bytes) or asyncio.get_running_loop() is not self._host.loop:
             self._refuse([body])
-        published = self._host.publish(self._group, body)
+        said = said_of(headers, content_type)
+        published = self._host.publish(self._group, body, None, said)
         message = published if isinstance(published, int) else await published
         return Receipt(self._host, message, self.name)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from datetime import datetime
 from typing import TypeVar, final
 
 from causalcast.any_node import AnyMessage
@@ -43,8 +43,7 @@ class ReceivedMessage:
     def published_at(self) -> datetime | None:
         """When it was published, by its publisher's clock; None where it does not say, because many
         were published within `[limits] stamp_every_us`."""
-        stamped = metadata_in(self._publication.body).published_us
-        return datetime.fromtimestamp(stamped / 1e6, UTC) if stamped else None
+        return metadata_in(self._publication.body).published_at()
 
     @property
     def origin(self) -> NodeId:
@@ -55,6 +54,16 @@ class ReceivedMessage:
     def number(self) -> int:
         """Which of its origin's publications it is."""
         return number_of(self._publication.id)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher says of it, by name."""
+        return metadata_in(self._publication.body).headers
+
+    @property
+    def content_type(self) -> str:
+        """What kind of payload it is, in its publisher's words; empty if it does not say."""
+        return metadata_in(self._publication.body).content_type
 
     async def ack(self, durable: bool = False) -> None:
         """Say that it is handled: after a restart it is not handed over again.

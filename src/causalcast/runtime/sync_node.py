@@ -14,7 +14,8 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from causalcast.any_node import Since
@@ -48,6 +49,21 @@ class SyncMessage:
     def number(self) -> int:
         """Which of its origin's publications it is."""
         return self.message.number
+
+    @property
+    def published_at(self) -> datetime | None:
+        """When it was published, by its publisher's clock; None where it does not say."""
+        return self.message.published_at
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher says of it, by name."""
+        return self.message.headers
+
+    @property
+    def content_type(self) -> str:
+        """What kind of payload it is, in its publisher's words; empty if it does not say."""
+        return self.message.content_type
 
     def ack(self) -> None:
         """Say that it is handled: after a restart it is not handed over again.
@@ -150,9 +166,12 @@ class SyncGroup:
         node did neither."""
         return self._node.call(self._group.leave)
 
-    def publish(self, body: bytes) -> SyncReceipt:
+    def publish(
+        self, body: bytes, headers: Mapping[str, str] | None = None, content_type: str = ""
+    ) -> SyncReceipt:
         """Publish `body`; returns when it is durable here, and so will reach the others."""
-        return SyncReceipt(self._node, self._node.run(self._group.publish(body)))
+        publishing = self._group.publish(body, headers, content_type)
+        return SyncReceipt(self._node, self._node.run(publishing))
 
     def publish_many(self, bodies: Sequence[bytes]) -> list[SyncReceipt]:
         """Publish all of them in this order; returns when all are durable here."""

@@ -20,7 +20,7 @@ import asyncio
 import collections
 import contextvars
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from causalcast.any_node import AnyMessage, Since
@@ -29,6 +29,7 @@ from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.metadata import said_of
 from causalcast.runtime.node import check_since
 from causalcast.runtime.received_message import ReceivedMessage, ack_many
 from causalcast.testing.cluster import Cluster
@@ -113,11 +114,14 @@ class VirtualGroup(GroupReader[ReceivedMessage]):
             self._node.applications.cluster.leave(self._node.id, self.name)
         self._joined = False
 
-    async def publish(self, body: bytes) -> VirtualReceipt:
+    async def publish(
+        self, body: bytes, headers: Mapping[str, str] | None = None, content_type: str = ""
+    ) -> VirtualReceipt:
         """Publish `body`; returns when it is durable here."""
         self._node.check_alive()
         applications = self._node.applications
-        message = applications.cluster.publish(self._node.id, body, self.name)
+        said = said_of(headers, content_type)
+        message = applications.cluster.publish(self._node.id, body, self.name, said)
         await applications.until_durable(self._node.id, message)
         return VirtualReceipt(message, self.name)
 

@@ -11,6 +11,7 @@ from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
+from causalcast.runtime.metadata import Metadata, body_of, payload_in
 from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -93,9 +94,13 @@ class Cluster:
         published = {name: groups.count(self.group_id(name)) for name in names}
         return {"published": published, "delivered": delivered}
 
-    def publish(self, node: int, body: bytes, group: str | None = None) -> MessageId:
+    def publish(
+        self, node: int, body: bytes, group: str | None = None, said: Metadata | None = None
+    ) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
         target = GroupId(0) if group is None else self._groups.id_of(group)
+        at_us = max(1, self._world.now)  # 0 would be no time
+        body = body_of(body, said, at_us, stamps=False)
         if not self._world.lives.publish(NodeId(node), target, body):
             raise AssertionError(f"node {node} is down")
         number = self._world.nodes[node].published
@@ -110,7 +115,8 @@ class Cluster:
         """The bodies delivered at `node` so far, in order; of one group, if named."""
         wanted = None if group is None else self._groups.id_of(group)
         found = self._deliveries[node]
-        return [entry.body for entry in found if wanted is None or entry.group == wanted]
+        entries = [entry for entry in found if wanted is None or entry.group == wanted]
+        return [payload_in(entry.body) for entry in entries]
 
     def publications(self, node: int) -> list[Publication]:
         """What was delivered at `node` so far, in order, with ids and groups."""

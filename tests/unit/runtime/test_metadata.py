@@ -1,6 +1,6 @@
 """What travels with a payload: it comes out as it went in, and a payload is never taken for it."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from causalcast.runtime.host.observed import Observed
@@ -22,6 +22,7 @@ PAYLOADS = some.binary(max_size=40).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(PAYLOADS, some.integers(1, LATEST_US - 1))
 def test_payload_and_time_come_out_as_they_went_in(payload: bytes, published_us: int) -> None:
     body = with_metadata(payload, Metadata(published_us))
@@ -31,6 +32,7 @@ def test_payload_and_time_come_out_as_they_went_in(payload: bytes, published_us:
     assert len(body) - len(payload) <= most_overhead()
 
 
+@settings(deadline=None)
 @given(some.binary(max_size=40))
 def test_a_payload_alone_is_all_there_is(body: bytes) -> None:
     if not has_metadata(body):
@@ -38,6 +40,7 @@ def test_a_payload_alone_is_all_there_is(body: bytes) -> None:
         assert metadata_in(body).published_us == 0
 
 
+@settings(deadline=None)
 @given(some.binary(max_size=40))
 def test_nonsense_is_no_reason_to_lose_a_message(nonsense: bytes) -> None:
     body = nonsense + MARK

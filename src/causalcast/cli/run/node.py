@@ -54,6 +54,14 @@ def add_to(subparsers: Any) -> None:
     pub.add_argument("--file", type=Path, help="publish the bytes of a file, as one message")
     pub.add_argument("--count", type=int, default=1, help="publish it so often (default: once)")
     pub.add_argument("--rate", type=float, help="at most so many messages a second")
+    pub.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a text that travels with the message; may be repeated",
+    )
+    pub.add_argument("--content-type", default="", help="what kind of payload it is")
     sub = add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
     sub.add_argument("group")
     sub.add_argument("--count", type=int, help="stop after so many messages")
@@ -289,15 +297,27 @@ def run_pub(options: argparse.Namespace) -> int:
     """`causalcast pub`: returns when the message is durable at the node."""
     if options.count < 1 or (options.rate is not None and options.rate <= 0):
         raise ConfigError("--count, --rate: expected at least 1, and more than 0")
+    said = {"headers": _headers(options.header), "content_type": options.content_type}
     begun = time.monotonic()
     with client_of(options) as client:
         for number, body in enumerate(_bodies(options)):
             if options.rate is not None:
                 time.sleep(max(0.0, begun + number / options.rate - time.monotonic()))
-            answer = client.ask("publish", group=options.group, **body)
-            said = f"published {answer['message']}"
-            print(json.dumps(answer) if options.json else said, flush=True)
+            answer = client.ask("publish", group=options.group, **body, **said)
+            words = f"published {answer['message']}"
+            print(json.dumps(answer) if options.json else words, flush=True)
     return 0
+
+
+def _headers(texts: list[str]) -> dict[str, str]:
+    """What travels with a message, by name."""
+    headers = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--header {text}: expected NAME=VALUE")
+        headers[name] = value
+    return headers
 
 
 def _bodies(options: argparse.Namespace) -> Iterator[dict[str, str]]:

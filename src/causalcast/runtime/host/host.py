@@ -30,6 +30,7 @@ from causalcast.runtime.links.address_book import AddressBook, why_not_listening
 from causalcast.runtime.links.greeting import first_greeting
 from causalcast.runtime.links.links import Links
 from causalcast.runtime.machine import Machine, NodeClock
+from causalcast.runtime.metadata import Metadata
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.node_trace import LEAVE, NOTE, complete_log, open_log
 from causalcast.runtime.security.authority import Authority
@@ -358,11 +359,15 @@ class Host:
     # What the application and the operator do
 
     def publish(
-        self, group: GroupId, body: bytes, keyed: Keyed | None = None
+        self,
+        group: GroupId,
+        body: bytes,
+        keyed: Keyed | None = None,
+        said: Metadata | None = None,
     ) -> MessageId | Awaitable[MessageId]:
         """Publish `body`: its id if that is done, else what is done when it is durable. `keyed`:
-        who wants to know it again, and by what key."""
-        return self.parts.publishing.publish(group, body, keyed)
+        who wants to know it again, and by what key. `said`: what the application says of it."""
+        return self.parts.publishing.publish(group, body, keyed, said)
 
     def acknowledge(self, message: MessageId) -> "asyncio.Future[None] | None":
         """The application has handled `message`; returns what is done when that is durable."""

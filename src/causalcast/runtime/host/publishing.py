@@ -23,7 +23,7 @@ from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.steps import Steps
 from causalcast.runtime.host.turns import Turns
 from causalcast.runtime.links.links import Links
-from causalcast.runtime.metadata import Metadata, has_metadata, with_metadata
+from causalcast.runtime.metadata import Metadata, body_of
 from causalcast.runtime.node_trace import PUBLISH
 from causalcast.runtime.security.rights import Rights
 from causalcast.runtime.security.signatures import Signatures
@@ -104,28 +104,35 @@ class Publishing:
         self._may_refuse = may_refuse
 
     def publish(
-        self, group: GroupId, body: bytes, keyed: Keyed | None = None
+        self,
+        group: GroupId,
+        body: bytes,
+        keyed: Keyed | None = None,
+        said: Metadata | None = None,
     ) -> MessageId | Awaitable[MessageId]:
-        """Publish `body`: its id if that is done, else what is done when it is durable, or when
-        links, disk and application keep up and it was this one's turn."""
+        """Publish `body`, with what the application says of it: its id if that is done, else what
+        is done when it is durable, or when links, disk and application keep up and it was this
+        one's turn."""
         if self._steps.journal is not None:
             if self._pressure.is_overloaded():
-                return self._publish_later(group, body, keyed)
-            return self._publish_durably(group, body, keyed)
+                return self._publish_later(group, body, keyed, said)
+            return self._publish_durably(group, body, keyed, said)
         self._since_pause += len(body) + PAUSE_AFTER.value // PUBLISH_PER_TURN.value
         has_room = not self._inbox.is_full and not self._links.outlets.congested
         if has_room and self._since_pause <= PAUSE_AFTER.value:
-            return self._publish_at_once(group, body, keyed)
-        return self._publish_later(group, body, keyed)
+            return self._publish_at_once(group, body, keyed, said)
+        return self._publish_later(group, body, keyed, said)
 
-    async def _publish_later(self, group: GroupId, body: bytes, keyed: Keyed | None) -> MessageId:
+    async def _publish_later(
+        self, group: GroupId, body: bytes, keyed: Keyed | None, said: Metadata | None
+    ) -> MessageId:
         if self._steps.journal is None:
             await self._wait_for_a_turn(len(body))
         if self._pressure.is_overloaded():
             await self._pressure.wait_for_room()
         if self._steps.journal is None:
-            return self._publish_at_once(group, body, keyed)
-        return await self._publish_durably(group, body, keyed)
+            return self._publish_at_once(group, body, keyed, said)
+        return await self._publish_durably(group, body, keyed, said)
 
     async def _wait_for_a_turn(self, size: int) -> None:
         """Nothing else makes publishers wait here: let frames leave, and come. However many they
@@ -144,9 +151,9 @@ class Publishing:
         self._since_pause = 0
 
     def _publish_durably(
-        self, group: GroupId, body: bytes, keyed: Keyed | None
+        self, group: GroupId, body: bytes, keyed: Keyed | None, said: Metadata | None
     ) -> "asyncio.Future[MessageId]":
-        publication = self._next_publication(group, body, keyed)
+        publication = self._next_publication(group, body, keyed, said)
         durable: asyncio.Future[MessageId] = self._loop.create_future()
         if self._rows.wants[PUBLISH]:
             state = self._steps.state
@@ -155,8 +162,10 @@ class Publishing:
         self._let_stack_publish(publication, durable)
         return durable
 
-    def _publish_at_once(self, group: GroupId, body: bytes, keyed: Keyed | None) -> MessageId:
-        publication = self._next_publication(group, body, keyed)
+    def _publish_at_once(
+        self, group: GroupId, body: bytes, keyed: Keyed | None, said: Metadata | None
+    ) -> MessageId:
+        publication = self._next_publication(group, body, keyed, said)
         if self._rows.wants[PUBLISH]:
             about = (publication.id, group, -1, len(body))
             self._rows.add(self._steps.state.at_us, PUBLISH, *about)
@@ -181,7 +190,9 @@ class Publishing:
         if self._running.is_over:
             self._running.check_alive()
 
-    def _next_publication(self, group: GroupId, body: bytes, keyed: Keyed | None) -> Publication:
+    def _next_publication(
+        self, group: GroupId, body: bytes, keyed: Keyed | None, said: Metadata | None
+    ) -> Publication:
         """Begin the step that publishes `body`; raises, without a step, where it is refused."""
         if len(body) > self._body_bytes:
             raise NodeError(
@@ -207,19 +218,18 @@ class Publishing:
         if keyed is not None:
             self._note_key(keyed)
         self._steps.start()
-        body = self._stamped(body)
+        body = self._stamped(body, said)
         if self._signatures is not None:
             body = self._signatures.sign(message, group, body)
         return Publication(message, group, body)
 
-    def _stamped(self, payload: bytes) -> bytes:
-        """The body: every so often it says when it was published."""
+    def _stamped(self, payload: bytes, said: Metadata | None) -> bytes:
+        """The body; every so often it says when it was published."""
         at_us = self._steps.state.at_us
-        if at_us - self._stamped_us >= self._stamp_every_us:
+        stamps = at_us - self._stamped_us >= self._stamp_every_us
+        if stamps:
             self._stamped_us = at_us
-        elif not has_metadata(payload):
-            return payload
-        return with_metadata(payload, Metadata(at_us))
+        return body_of(payload, said, at_us, stamps)
 
     def _note_key(self, keyed: Keyed) -> None:
         """Write down the key of the publication that comes now, in front of it."""

@@ -135,7 +135,10 @@ class ControlServer:
 
     async def _publish(self, request: Answer) -> Answer:
         group = self._node.group(str(request.get("group")))
-        receipt = await group.publish(_body_of(request))
+        headers, content_type = request.get("headers", {}), request.get("content_type", "")
+        if not isinstance(headers, dict) or not isinstance(content_type, str):
+            raise NodeError("expected an object of texts in `headers`, a text in `content_type`")
+        receipt = await group.publish(_body_of(request), headers, content_type)
         return {"message": name_of(receipt.id)}
 
     async def _status(self, request: Answer) -> Answer:

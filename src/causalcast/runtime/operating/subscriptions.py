@@ -163,4 +163,10 @@ def describe(message: ReceivedMessage) -> Answer:
         shown["text"] = message.payload.decode()
     except UnicodeDecodeError:
         shown["base64"] = base64.b64encode(message.payload).decode()
+    if message.published_at is not None:
+        shown["published_at"] = message.published_at.isoformat()
+    if message.headers:
+        shown["headers"] = dict(message.headers)
+    if message.content_type:
+        shown["content_type"] = message.content_type
     return shown

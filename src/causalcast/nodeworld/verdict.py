@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from causalcast.errors import CausalcastError
+from causalcast.errors import CausalcastError, TraceError
 from causalcast.judge.judge import judge
 from causalcast.judge.judgement import Violation
 from causalcast.nodeworld.application import Ledger
@@ -100,7 +100,10 @@ def _gathered(processes: Mapping[int, SimProcess], digest: Any) -> Run | None:
 
 
 def _violations(run: Run, guarantees: list[str]) -> list[str]:
-    found = judge(run)
+    try:
+        found = judge(run)
+    except TraceError as error:  # nodes that do as they promise never write such a trace
+        return [f"it cannot be judged: {error}"]
     problems = []
     for guarantee in guarantees:
         name = "agreement" if guarantee == "agreement_after_recovery" else guarantee

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import test_clients as stories
@@ -25,8 +26,8 @@ def past_ignored(patch: pytest.MonkeyPatch) -> None:
 def acknowledged_when_it_came(patch: pytest.MonkeyPatch) -> None:
     before = RemoteGroup.arrived
 
-    def arrived(self: RemoteGroup, message: MessageId, body: bytes) -> None:
-        before(self, message, body)
+    def arrived(self: RemoteGroup, message: MessageId, *what: Any) -> None:
+        before(self, message, *what)
         note(self._subscriptions.position.seen, self.name, message)
 
     patch.setattr(RemoteGroup, "arrived", arrived)

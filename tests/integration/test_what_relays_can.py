@@ -34,6 +34,6 @@ def test_a_relay_reads_and_without_signatures_changes_what_passes(
         async with town.running() as (one, _, three):
             await one.group("theirs").publish(b"a secret")
             assert await take(three.group("theirs"), 1) == [b"a forged"]
-        assert b"a secret" in read
+        assert any(body.startswith(b"a secret") for body in read)
 
     asyncio.run(story())

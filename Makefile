@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo chaos test test-slow test-all test-fast lint format check-wheels changelog nightly mutants \
+.PHONY: demo chaos test test-slow test-all test-fast test-browser lint format check-wheels changelog nightly mutants \
 	rediscover bench buses \
 	bench-runtime bench-overlays bench-pipeline compile wheel wheels fuzz fuzz-member docs clean help
 
@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow the rest: long campaigns, every planted bug, fuzzing, compiled code too"
 	@echo "make test-all  both"
 	@echo "make test-fast the tests that take a minute"
+	@echo "make test-browser  the pages in Chromium, which the system's packages have"
 	@echo "make lint      types, style, import contracts"
 	@echo "make check-wheels  nothing that these targets install needs a compiler, on any machine"
 	@echo "make docs      the documentation as a site, into build/site (PYODIDE=FILE: with the lab)"
@@ -57,6 +58,19 @@ test-all: test test-slow
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not slow and not spark" -n auto
+
+# Where there is no Chromium these tests are skipped, and say so. Pyodide lets protocols run inside
+# a page; npm fetches its archive once.
+PYODIDE_VERSION := 314.0.7
+PYODIDE_ARCHIVE := build/pyodide-$(PYODIDE_VERSION).tgz
+
+test-browser: $(VENV)/.browser $(PYODIDE_ARCHIVE)
+	CAUSALCAST_PYODIDE="$$(ls $(abspath $(PYODIDE_ARCHIVE)) 2>/dev/null)" $(PYTEST) tests/browser
+
+$(PYODIDE_ARCHIVE):
+	@mkdir -p build
+	@npm pack --silent --pack-destination build pyodide@$(PYODIDE_VERSION) >/dev/null 2>&1 || \
+		echo "npm could not fetch Pyodide: tests that run Python inside a page will be skipped"
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/docs_site.py $(if $(PYODIDE),--pyodide $(PYODIDE))
@@ -177,6 +191,10 @@ $(VENV)/.fuzz: $(VENV)/.dev
 $(VENV)/.fuzz-where-there-is-a-wheel: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --only-binary atheris -e '.[fuzz]' || \
 		echo "atheris has no wheel here: two tests that fuzz by coverage will be skipped"
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[browser]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -19,10 +19,11 @@ const FINAL = ["no_token", "bad_frame"]; // said again the next time
 
 /** A refusal of a node, or what became of the connection; `code` says which. */
 export class CausalcastError extends Error {
-  /** @param {string} code @param {string} text */
-  constructor(code, text) {
+  /** @param {string} code @param {string} text @param {string} group that it is about, or none */
+  constructor(code, text, group = "") {
     super(text);
     this.code = code;
+    this.group = group;
   }
 }
 
@@ -74,7 +75,7 @@ export class Client {
     this._seen = structuredClone(seen);
     this._past = structuredClone(past);
     this._log = log;
-    this._groups = new Map(); // name: {handler, since}
+    this._groups = new Map(); // name: {handler, since, onGap, gap}
     this._asked = new Map(); // id: {frame, isPublication, node, resolve, reject}
     this._number = 0;
     this._again = 0; // the request to read the groups again
@@ -110,13 +111,21 @@ export class Client {
 
   /**
    * Call `handler` with the messages of these groups, one after the other, in causal order.
+   * Where no node has kept what came while the client was away, it cannot go on. Without `onGap`
+   * that is its end; with it, it begins anew in that group as `since` says, and then `onGap` gets
+   * the refusal. What came before has to be had from elsewhere, and with "kept" some comes again.
    * @param {string[]} groups @param {(message: Message) => unknown} handler
-   * @param {{since?: "now" | "kept"}} options
+   * @param {{since?: "now" | "kept", onGap?: (error: CausalcastError) => unknown}} options
    */
-  async subscribe(groups, handler, { since = "now" } = {}) {
-    for (const group of groups) this._groups.set(group, { handler, since });
+  async subscribe(groups, handler, { since = "now", onGap = null } = {}) {
+    for (const group of groups) this._groups.set(group, { handler, since, onGap, gap: null });
     const request = this._subscription(groups, since);
     this._noteSubscribed(await this._ask(request.id, JSON.stringify(request), false));
+  }
+
+  /** Whether it is connected now. @returns {boolean} */
+  get isOpen() {
+    return this._isOpen;
   }
 
   /** What this client may do: `publish` and `subscribe`, lists of groups. */
@@ -228,13 +237,27 @@ export class Client {
   }
 
   _readAgain() {
-    const known = [...this._groups.keys()].filter((group) => group in this._seen);
+    const anew = [...this._groups.values()].filter((one) => one.gap);
+    const known = [...this._groups.keys()].filter(
+      (group) => group in this._seen || this._groups.get(group).gap,
+    );
     if (!known.length) return;
-    const request = this._subscription(known, "now"); // one, so that all come in one order
+    const since = anew.some((one) => one.since === "now") ? "now" : "kept"; // of those alone
+    const request = this._subscription(known, since); // one, so that all come in one order
     this._again = request.id;
     this._ask(request.id, JSON.stringify(request), false).then(
-      (answer) => this._noteSubscribed(answer),
-      (error) => this._fail(error),
+      (answer) => {
+        this._noteSubscribed(answer);
+        for (const one of anew) one.onGap(one.gap);
+        for (const one of anew) one.gap = null;
+      },
+      (error) => {
+        const lacking = error.code === "gap" && this._groups.get(error.group);
+        if (!lacking?.onGap) return this._fail(error);
+        delete this._seen[error.group];
+        lacking.gap = error;
+        this._readAgain();
+      },
     );
   }
 
@@ -250,7 +273,7 @@ export class Client {
     const asked = this._asked.get(said.id);
     if (!asked || said.code === "stopping") return; // asked again when the node is back
     this._asked.delete(said.id);
-    if (said.do === "refusal") asked.reject(new CausalcastError(said.code, said.error));
+    if (said.do === "refusal") asked.reject(new CausalcastError(said.code, said.error, said.group));
     else asked.resolve(said);
   }
 

@@ -8,9 +8,10 @@ from causalcast.errors import ConfigError
 from causalcast.pipeline.logs.places import Place, RemoteFolder, RunAtHand, place_of
 from causalcast.pipeline.report.report import write_report
 from causalcast.pipeline.report.report_figures import Figures
+from causalcast.pipeline.report.untimed import without_durations, without_times
 from causalcast.pipeline.spark.remote_files import written_to
 from causalcast.pipeline.verify import Judged, Scratch, Verdict, at_hand, located, verify
-from causalcast.trace.run_folder import check_event_columns
+from causalcast.trace.run_folder import check_event_columns, read_header
 
 
 def report(
@@ -32,6 +33,10 @@ def report(
     runs, session = _readable(what, spark, scratch)
     verdicts = verify(runs, spark=session, promise=promise)
     measured, drawn = _drawn_here(runs) if session is None else _drawn_on(session, runs)
+    for place, run in enumerate(runs):
+        if not read_header(run.folder).timed:
+            measured[place] = without_durations(measured[place])
+            drawn[place] = without_times(drawn[place])
     with written_to(session, where) as path:
         write_report(path, verdicts, measured, drawn)
     for verdict in verdicts:
@@ -42,14 +47,32 @@ def report(
 def measure(
     what: Judged | Sequence[Judged], *, by: str | None = None, spark: Any = None
 ) -> list[Any]:
-    """The metrics of each run as a dict; with `by` (group, node or second), a list of them."""
+    """The metrics of each run as a dict; with `by` (group, node or second), a list of them.
+
+    Of a run whose rows have no times it says nothing that would need them.
+    """
     scratch = Scratch()
     runs, session = _readable(what, spark, scratch)
-    if session is None:
-        from causalcast.pipeline.report.small_run import measure, measure_by, read_small_run
+    untimed = [place for place, run in enumerate(runs) if not read_header(run.folder).timed]
+    if by == "second" and untimed:
+        raise ConfigError(f"{runs[untimed[0]].place}: its rows say no times; try by group or node")
+    measured = _measured_here(runs, by) if session is None else _measured_on(session, runs, by)
+    for place in untimed:
+        found = measured[place]
+        measured[place] = (
+            without_durations(found) if by is None else [without_durations(row) for row in found]
+        )
+    return measured
 
-        read = (read_small_run(run.folder) for run in runs)
-        return [measure(one) if by is None else measure_by(one, by) for one in read]
+
+def _measured_here(runs: Sequence[RunAtHand], by: str | None) -> list[Any]:
+    from causalcast.pipeline.report.small_run import measure, measure_by, read_small_run
+
+    read = (read_small_run(run.folder) for run in runs)
+    return [measure(one) if by is None else measure_by(one, by) for one in read]
+
+
+def _measured_on(session: Any, runs: Sequence[RunAtHand], by: str | None) -> list[Any]:
     from causalcast.pipeline.metrics.summary import summary, summary_by
     from causalcast.pipeline.spark.tables import read_tables
 

@@ -174,6 +174,7 @@ class _Import:
             redelivery=redelivery,
             options={} if len(self.by_pos) == len(self.logs) else {"order": "time"},
             whole=self.whole,
+            timed=all(line.instant is not None for log in self.logs.values() for line in log),
             found_out=self.found_out,
         )
         header.schema = version_of(header, events.column_names, members.column_names)

@@ -27,6 +27,7 @@ _TYPES = {
     "redelivery": str,
     "complete": bool,
     "whole": bool,
+    "timed": bool,
     "found_out": list,
 }
 
@@ -49,6 +50,8 @@ class RunHeader:
     complete: bool = True
     whole: bool = True
     """Whether every row of every process is there; an imported log may be partial."""
+    timed: bool = True
+    """Whether rows say when they happened; without times `at_us` only puts them into an order."""
     found_out: list[str] = field(default_factory=list)
     """What an import found out of a log by itself, in words: why it is partial, for instance."""
     started_at: str | None = None
@@ -59,6 +62,8 @@ class RunHeader:
         facts = asdict(self)
         if self.whole:
             del facts["whole"]
+        if self.timed:
+            del facts["timed"]
         if not self.found_out:
             del facts["found_out"]
         return json.dumps(facts, indent=2, sort_keys=True) + "\n"

@@ -89,7 +89,9 @@ def import_parsed(
     events = _with_what_is_said(_in_columns(numbered).cache())
     members = _memberships(events, founders, groups, nodes, shares, whole)
     by_time = bool(ordered.where("not by_pos").limit(1).collect())
-    log = ForeignLog(title, whole, redelivery, found_out, {"order": "time"} if by_time else {})
+    timed = not ordered.where("not is_timed").limit(1).collect()
+    options = {"order": "time"} if by_time else {}
+    log = ForeignLog(title, whole, redelivery, found_out, options, timed)
     small = small_tables(log, nodes, groups, members, shares, events.columns)
     rows = events.count()
     files = max(1, -(-rows // ROWS_PER_FILE))

@@ -63,6 +63,7 @@ class ForeignLog:
     redelivery: str
     found_out: list[str]
     options: dict[str, Any] = field(default_factory=dict)
+    timed: bool = True
 
 
 @dataclass
@@ -117,6 +118,7 @@ def small_tables(
         redelivery=log.redelivery,
         options=log.options,
         whole=log.whole,
+        timed=log.timed,
         found_out=log.found_out,
     )
     table = members.table(shares)

@@ -29,6 +29,7 @@ RUNS_COMPARED = 12
 NODES_SHOWN = 200
 WAITED_FOR = 8
 DRAWN = 3  # counter-examples of causal order
+NO_TIMES = "The rows of this run say no times, so nothing is told of how long things took."
 TOLD_AT_ONCE = 5  # others are folded away
 SENTENCE = {
     "ok": "Everything that counts holds.",
@@ -164,7 +165,8 @@ def _run(run: MovingRun, metrics: dict[str, Any], figures: Figures, alone: bool)
     opens = run.link("See it move") or f'<span class="soft">{escape(run.why_not)}</span>'
     parts += [f"<p>{opens}</p>", _diagnosis(verdict)]
     parts += [_examples(run, result) for result in verdict.results if result.examples]
-    parts += [_metrics(metrics), *_plots(verdict, figures), _waited_for(verdict, figures)]
+    timed = verdict.header.timed
+    parts += [_metrics(metrics, timed), *_plots(verdict, figures), _waited_for(verdict, figures)]
     parts.append(_nodes(verdict, figures))
     if verdict.header.scenario:
         scenario = escape(verdict.header.scenario)
@@ -270,13 +272,14 @@ def _examples(run: MovingRun, result: PropertyResult) -> str:
     return "\n".join(parts)
 
 
-def _metrics(metrics: dict[str, Any]) -> str:
+def _metrics(metrics: dict[str, Any], timed: bool) -> str:
     cells = [
         f"<div><dt>{METRICS[name][0]}</dt><dd>{shown}</dd></div>"
         for name in METRICS
         if (shown := _value(name, metrics.get(name))) is not None
     ]
-    return f"<h3>Measured</h3><dl>{''.join(cells)}</dl>" if cells else ""
+    untold = "" if timed else f'<p class="soft">{NO_TIMES}</p>'
+    return f"<h3>Measured</h3><dl>{''.join(cells)}</dl>{untold}" if cells else ""
 
 
 def _value(name: str, value: Any) -> str | None:

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from causalcast.pipeline.verify import verify
     from causalcast.runtime.node import Group, Node, Receipt
     from causalcast.runtime.operating.opening import open, open_sync  # noqa: A004
+    from causalcast.runtime.reader import Reader
     from causalcast.runtime.received_message import ReceivedMessage
-    from causalcast.runtime.sync_node import SyncGroup, SyncMessage, SyncNode, SyncReceipt
+    from causalcast.runtime.sync_node import (
+        SyncGroup,
+        SyncMessage,
+        SyncNode,
+        SyncReader,
+        SyncReceipt,
+    )
     from causalcast.simulator.runner import simulate
 
 __version__ = version.VERSION
@@ -34,9 +41,11 @@ __all__ = [
     "AnyGroup",
     "AnyMessage",
     "AnyNode",
+    "AnyReader",
     "AnyReceipt",
     "Group",
     "Node",
+    "Reader",
     "Receipt",
     "ReceivedMessage",
     "RemoteGroup",
@@ -47,6 +56,7 @@ __all__ = [
     "SyncGroup",
     "SyncMessage",
     "SyncNode",
+    "SyncReader",
     "SyncReceipt",
     "SyncRemoteGroup",
     "SyncRemoteMessage",
@@ -65,9 +75,11 @@ _MODULES = {
     "AnyGroup": "any_node",
     "AnyMessage": "any_node",
     "AnyNode": "any_node",
+    "AnyReader": "any_node",
     "AnyReceipt": "any_node",
     "Group": "runtime.node",
     "Node": "runtime.node",
+    "Reader": "runtime.reader",
     "Receipt": "runtime.node",
     "ReceivedMessage": "runtime.received_message",
     "RemoteGroup": "clients.remote_group",
@@ -78,6 +90,7 @@ _MODULES = {
     "SyncGroup": "runtime.sync_node",
     "SyncMessage": "runtime.sync_node",
     "SyncNode": "runtime.sync_node",
+    "SyncReader": "runtime.sync_node",
     "SyncReceipt": "runtime.sync_node",
     "SyncRemoteGroup": "clients.connect_sync",
     "SyncRemoteMessage": "clients.connect_sync",

@@ -83,8 +83,35 @@ class AnyMessage(Protocol):
         """Say that it could not be handled: it comes again next."""
 
 
-class AnyGroup(Protocol):
-    """A group: publish to it, and iterate over what it delivers. It has one reader at a time."""
+class AnyReader(Protocol):
+    """Takes messages, one at a time or some together; cancelling any of it loses none."""
+
+    def __aiter__(self) -> AsyncIterator[AnyMessage]:
+        """All messages from now on."""
+
+    async def __anext__(self) -> AnyMessage:
+        """The next message; cancelling this loses none."""
+
+    async def receive(self, timeout: float | None = None) -> AnyMessage | None:
+        """The next message; None if none has come after `timeout` seconds."""
+
+    async def receive_many(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> Sequence[AnyMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet."""
+
+    async def ack_many(self, messages: Iterable[AnyMessage]) -> None:
+        """Acknowledge all of them."""
+
+    def on_message(self, callback: Callable[[AnyMessage], object]) -> None:
+        """Call `callback` with every message from now on, instead of iterating."""
+
+
+class AnyGroup(AnyReader, Protocol):
+    """A group: publish to it, and iterate over what it delivers.
+
+    It has one plain reader at a time. Those that `subscribe` under a name get all of it, too.
+    """
 
     @property
     def name(self) -> str:
@@ -110,25 +137,12 @@ class AnyGroup(Protocol):
     async def publish_many(self, bodies: Sequence[bytes]) -> Sequence[AnyReceipt]:
         """Publish all of them in this order; returns when all are durable."""
 
-    def __aiter__(self) -> AsyncIterator[AnyMessage]:
-        """All messages from now on."""
+    async def subscribe(self, name: str, since: Since = "now") -> AnyReader:
+        """The reader `name`, with acknowledgements of its own, which goes on where it was. A client
+        cannot have one: every connection is a reader by itself."""
 
-    async def __anext__(self) -> AnyMessage:
-        """The next message; cancelling this loses none."""
-
-    async def receive(self, timeout: float | None = None) -> AnyMessage | None:
-        """The next message; None if none has come after `timeout` seconds."""
-
-    async def receive_many(
-        self, most: int = 1000, timeout: float | None = None
-    ) -> Sequence[AnyMessage]:
-        """The next messages: what waits, but at most `most`; one if none waits yet."""
-
-    async def ack_many(self, messages: Iterable[AnyMessage]) -> None:
-        """Acknowledge all of them."""
-
-    def on_message(self, callback: Callable[[AnyMessage], object]) -> None:
-        """Call `callback` with every message from now on, instead of iterating."""
+    async def unsubscribe(self, name: str) -> None:
+        """End the reader `name`: nothing is kept for it any more."""
 
 
 class AnyNode(Protocol):

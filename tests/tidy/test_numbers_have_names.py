@@ -55,6 +55,7 @@ CODES = {
     "runtime.security.admission": "ANY_NUMBER",
     "runtime.security.authority": "NO_NODE",
     "runtime.storage.durable_entry": "NO_GROUP",
+    "runtime.storage.reader_table": "PLAIN ENDED READS LOST",
 }
 # Widths, versions and lengths: who writes and who reads must have the same.
 FORMATS = {
@@ -84,6 +85,7 @@ FORMATS = {
     "clients.protocol": "VERSION LENGTH_BYTES LONGEST_KEY",
     "clients.position_token": "LONGEST",
     "runtime.security.signatures": "SIGNATURE_BYTES LENGTH_BYTES",
+    "runtime.storage.reader_table": "_BITS",
     "runtime.storage.journal_frames": "SECTOR ENTRY_HEAD _LIMIT",
     "disk": "OWNER_ALONE WHOM_THE_UMASK_LETS",
 }

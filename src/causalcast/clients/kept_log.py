@@ -18,6 +18,7 @@ from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.core.message import Publication
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.node_config import ClientDoor
+from causalcast.runtime.storage.reader_table import PLAIN
 
 
 @final
@@ -59,6 +60,9 @@ class KeptLog:
 
     async def start(self) -> None:
         """Read the groups from now on; returns when all that waited is here."""
+        for group in self._names:
+            if not self._host.inbox.readers.owed_in(group) & PLAIN:
+                raise self._host.parts.readers.not_read(group)
         self._host.inbox.call_together(list(self._names), self._take)
         while self._host.inbox.waiting_by_group().keys() & self._names.keys() and any(
             self._host.inbox.waiting_by_group().get(group, 0) for group in self._names

@@ -4,9 +4,9 @@ import asyncio
 import collections
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import final
+from typing import Final, final
 
-from causalcast.any_node import Since
+from causalcast.any_node import AnyReader, Since
 from causalcast.clients.protocol import name_of, note
 from causalcast.clients.subscriptions import Subscriptions, second_reader
 from causalcast.clients.unhandled import Unhandled
@@ -14,6 +14,11 @@ from causalcast.core.ids import NO_MESSAGE, MessageId, NodeId, number_of, origin
 from causalcast.errors import NodeError
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.metadata import Metadata, said_of
+
+_NO_NAMES: Final = (
+    "a client has no readers with names: every connection has a position of its own, so connect "
+    "once more for another reader (`causalcast.connect(…, name=…)`)"
+)
 
 
 @final
@@ -190,6 +195,14 @@ class RemoteGroup(Line):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def subscribe(self, name: str, since: Since = "now") -> AnyReader:
+        """Not at a client: a NodeError."""
+        raise NodeError(_NO_NAMES)
+
+    async def unsubscribe(self, name: str) -> None:
+        """Not at a client: a NodeError."""
+        raise NodeError(_NO_NAMES)
 
     # For the connection
 

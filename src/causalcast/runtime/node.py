@@ -19,9 +19,9 @@ from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import MissingDependency, NodeError
-from causalcast.limits import Limit
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.readers import PLAIN_NAME
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
 from causalcast.runtime.metadata import said_of
@@ -30,19 +30,11 @@ from causalcast.runtime.observing.events import Event
 from causalcast.runtime.observing.loop_lag import LoopLag
 from causalcast.runtime.observing.metrics import exposition
 from causalcast.runtime.observing.metrics_server import MetricsServer
+from causalcast.runtime.reader import MESSAGES_PER_TURN, Reader, TakesTurns
 from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many
+from causalcast.runtime.storage.reader_table import PLAIN, check_name
 
 SINCE: Final = ("now", "kept")
-
-# An application that finds something waiting every time lets the links have their turn after this.
-MESSAGES_PER_TURN: Final = Limit(
-    "runtime.node.messages_per_turn",
-    64,
-    least=2,
-    most=1 << 16,
-    unit="messages",
-    about="taken by one reader before others have their turn",
-)
 
 
 def check_since(since: str, spec: ProtocolSpec, group: str) -> None:
@@ -104,7 +96,7 @@ class Group(GroupReader[ReceivedMessage]):
         self._group = group
         self._since = since
         self._joined = False
-        self._taken = 0  # since the last pause
+        self._turns = TakesTurns(host)
 
     async def __aenter__(self) -> "Group":
         asked = self.join()
@@ -216,9 +208,7 @@ class Group(GroupReader[ReceivedMessage]):
         host, group, name = self._host, self._group, self.name
         take = host.inbox.take
         while True:
-            reader = asyncio.current_task()
-            if reader is not None:
-                host.parts.pressure.readers.add(reader)
+            self._turns.note_reader()
             for _ in range(MESSAGES_PER_TURN.value):
                 if host.running.is_over:
                     host.running.check_alive()
@@ -235,14 +225,7 @@ class Group(GroupReader[ReceivedMessage]):
         await self._host.inbox.arrival(self._group)
 
     async def _let_others_have_their_turn(self) -> None:
-        # Somebody for whom something waits every time would never stop.
-        self._taken += 1
-        if self._taken % MESSAGES_PER_TURN.value == 1:
-            reader = asyncio.current_task()
-            if reader is not None:
-                self._host.parts.pressure.readers.add(reader)
-        elif self._taken % MESSAGES_PER_TURN.value == 0:
-            await asyncio.sleep(0)
+        await self._turns.one_more()
 
     async def receive_many(
         self, most: int = 1000, timeout: float | None = None
@@ -266,8 +249,42 @@ class Group(GroupReader[ReceivedMessage]):
             return None
         return ReceivedMessage(host, publication, self.name)
 
+    async def subscribe(self, name: str, since: Since = "now") -> Reader:
+        """The reader `name`, which gets every message whoever else reads the group, and has its own
+        acknowledgements. Returns when it is durable; in a later life it goes on where it was.
+
+        A new one gets what is delivered from "now" on, or also what is "kept": what other readers
+        have not acknowledged.
+        """
+        if since not in SINCE:
+            raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
+        readers = self._host.parts.readers
+        named, marking = readers.begin(self._group, name, since == "kept")
+        await self._durably(marking)
+        return Reader(self._host, named, self.name)
+
+    async def unsubscribe(self, name: str) -> None:
+        """End the reader `name`: nothing is kept for it any more. Returns when that is durable."""
+        check_name(name)
+        await self._durably(self._host.parts.readers.end(self._group, name))
+
+    async def set_plain_reader(self, wanted: bool) -> None:
+        """Whether the group has a reader without a name. Where only readers with names are wanted,
+        nothing need be kept for another; one that begins again does so from now on."""
+        readers = self._host.parts.readers
+        if wanted:
+            await self._durably(readers.begin_plain(self._group))
+        else:
+            await self._durably(readers.end(self._group, PLAIN_NAME))
+
+    async def _durably(self, marking: "asyncio.Future[None] | None") -> None:
+        if marking is not None:
+            await asyncio.shield(marking)
+
     def check_only_reader(self) -> None:
-        """Raise NodeError if somebody else reads the group."""
+        """Raise NodeError if somebody else reads the group, or nobody can."""
+        if not self._host.inbox.readers.owed_in(self._group) & PLAIN:
+            raise self._host.parts.readers.not_read(self._group)
         if self._host.inbox.is_read(self._group):
             raise NodeError(
                 f"{self.name!r} is read already, by a loop or a callback: what one reader takes no "

@@ -85,6 +85,15 @@ KEPT_BYTES: Final = Limit(
     about="messages kept for neighbours that lack them; then nobody publishes",
     setting="[limits] kept_bytes",
 )
+READER_BYTES: Final = Limit(
+    "runtime.node_config.reader_bytes",
+    64 << 20,
+    least=1,
+    most=1 << 40,
+    unit="bytes",
+    about="what a reader with a name may leave unacknowledged before it is ended",
+    setting="[limits] reader_bytes",
+)
 STAMP_EVERY: Final = Limit(
     "runtime.node_config.stamp_every",
     10_000,
@@ -128,6 +137,7 @@ class Limits:
     compact_bytes: int = field(default_factory=lambda: COMPACT_BYTES.value)
     kept_bytes: int = field(default_factory=lambda: KEPT_BYTES.value)
     control_per_second: int = field(default_factory=lambda: CONTROL_PER_SECOND.value)
+    reader_bytes: int = field(default_factory=lambda: READER_BYTES.value)
     stamp_every_us: int = field(default_factory=lambda: STAMP_EVERY.value)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
-from typing import TypeVar, final
+from typing import Protocol, TypeVar, final
 
 from causalcast.any_node import AnyMessage
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
@@ -16,13 +16,31 @@ from causalcast.runtime.metadata import metadata_in, payload_in
 Message = TypeVar("Message")
 
 
+class TakesBack(Protocol):
+    """Where a message goes that could not be handled."""
+
+    def give_back(self, publication: Publication) -> None:
+        """It comes again next."""
+
+
+class Keeper(Protocol):
+    """Who hands a message over, and keeps it until it is acknowledged: a node, or a reader."""
+
+    @property
+    def inbox(self) -> TakesBack:
+        """Where it is given back."""
+
+    def acknowledge(self, message: MessageId) -> "asyncio.Future[None] | None":
+        """It is handled; returns what is done when that is durable."""
+
+
 @final
 class ReceivedMessage:
     """A message as the application gets it. It comes again after a restart until it is acked."""
 
     __slots__ = ("_host", "_is_acked", "_publication", "group", "is_given_back")
 
-    def __init__(self, host: Host, publication: Publication, group: str) -> None:
+    def __init__(self, host: Keeper, publication: Publication, group: str) -> None:
         self._host = host
         self._publication = publication
         self.group = group

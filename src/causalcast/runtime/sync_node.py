@@ -23,6 +23,7 @@ from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.runtime.node import Controlled, Group, Node, Receipt
 from causalcast.runtime.node_config import NodeConfig
+from causalcast.runtime.reader import Reader
 from causalcast.runtime.received_message import ReceivedMessage
 
 Result = TypeVar("Result")
@@ -111,7 +112,7 @@ class _Taking:
         self._lock = threading.Lock()
         self._nobody_waits = False
 
-    async def take(self, group: Group, most: int, timeout: float | None) -> None:
+    async def take(self, group: Group | Reader, most: int, timeout: float | None) -> None:
         """In the loop: get the next messages, and put them back if nobody waits any more."""
         try:
             messages = await group.receive_many(most, timeout)
@@ -137,12 +138,67 @@ def _give_back(messages: list[ReceivedMessage]) -> None:
         message.give_back()
 
 
-class SyncGroup:
+class SyncReading:
+    """What threads read from: a group, or a reader with a name."""
+
+    def __init__(self, node: "SyncNode", source: Group | Reader) -> None:
+        self._node = node
+        self._source = source
+
+    def receive(self, timeout: float | None = None) -> SyncMessage | None:
+        """The next message; None if none has come after `timeout` seconds.
+
+        With a timeout of 0 that is what waits already, or None.
+        """
+        messages = self.receive_many(1, timeout)
+        return messages[0] if messages else None
+
+    def receive_many(self, most: int = 1000, timeout: float | None = None) -> list[SyncMessage]:
+        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
+        has come after `timeout` seconds."""
+        taking = _Taking()
+        task = self._node.start(taking.take(self._source, most, timeout))
+        task.add_done_callback(lambda _: taking.over.set())  # also if it never began
+        try:
+            taking.over.wait()
+        except BaseException:  # an interrupt
+            late = taking.give_up()
+            task.cancel()
+            if late:
+                self._node.call(lambda: _give_back(late))
+            raise
+        if not taking.is_answered:
+            raise taking.error or NodeError("the node was stopped")
+        return [SyncMessage(self._node, message) for message in taking.messages]
+
+    def ack_many(self, messages: Iterable[SyncMessage], durable: bool = False) -> None:
+        """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
+        self._node.run(self._source.ack_many([each.message for each in messages], durable))
+
+    def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
+        """One message after the other, until none has come for `timeout` seconds."""
+        while (message := self.receive(timeout)) is not None:
+            yield message
+
+    def __iter__(self) -> Iterator[SyncMessage]:
+        return self.messages()
+
+
+class SyncReader(SyncReading):
+    """A reader with a name; see `causalcast.Reader`."""
+
+    def __init__(self, node: "SyncNode", reader: Reader) -> None:
+        super().__init__(node, reader)
+        self.name = reader.name
+        self.group = reader.group
+
+
+class SyncGroup(SyncReading):
     """A group as one node sees it: publish to it, and iterate over what it delivers."""
 
     def __init__(self, node: "SyncNode", group: Group) -> None:
+        super().__init__(node, group)
         self.name = group.name
-        self._node = node
         self._group = group
 
     def __enter__(self) -> "SyncGroup":
@@ -178,43 +234,17 @@ class SyncGroup:
         receipts = self._node.run(self._group.publish_many(bodies))
         return [SyncReceipt(self._node, receipt) for receipt in receipts]
 
-    def receive(self, timeout: float | None = None) -> SyncMessage | None:
-        """The next message; None if none has come after `timeout` seconds.
+    def subscribe(self, name: str, since: Since = "now") -> SyncReader:
+        """The reader `name`, with acknowledgements of its own; see `Group.subscribe`."""
+        return SyncReader(self._node, self._node.run(self._group.subscribe(name, since)))
 
-        With a timeout of 0 that is what waits already, or None.
-        """
-        messages = self.receive_many(1, timeout)
-        return messages[0] if messages else None
+    def unsubscribe(self, name: str) -> None:
+        """End the reader `name`: nothing is kept for it any more."""
+        self._node.run(self._group.unsubscribe(name))
 
-    def receive_many(self, most: int = 1000, timeout: float | None = None) -> list[SyncMessage]:
-        """The next messages: what waits, but at most `most`; one if none waits yet. Empty if none
-        has come after `timeout` seconds."""
-        taking = _Taking()
-        task = self._node.start(taking.take(self._group, most, timeout))
-        task.add_done_callback(lambda _: taking.over.set())  # also if it never began
-        try:
-            taking.over.wait()
-        except BaseException:  # an interrupt
-            late = taking.give_up()
-            task.cancel()
-            if late:
-                self._node.call(lambda: _give_back(late))
-            raise
-        if not taking.is_answered:
-            raise taking.error or NodeError("the node was stopped")
-        return [SyncMessage(self._node, message) for message in taking.messages]
-
-    def ack_many(self, messages: Iterable[SyncMessage], durable: bool = False) -> None:
-        """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
-        self._node.run(self._group.ack_many([each.message for each in messages], durable))
-
-    def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
-        """One message after the other, until none has come for `timeout` seconds."""
-        while (message := self.receive(timeout)) is not None:
-            yield message
-
-    def __iter__(self) -> Iterator[SyncMessage]:
-        return self.messages()
+    def set_plain_reader(self, wanted: bool) -> None:
+        """Whether the group has a reader without a name; see `Group.set_plain_reader`."""
+        self._node.run(self._group.set_plain_reader(wanted))
 
 
 class SyncNode:

@@ -21,17 +21,19 @@ import collections
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.group_reader import GroupReader
-from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.inbox import OVERHEAD
 from causalcast.runtime.metadata import said_of
 from causalcast.runtime.node import check_since
-from causalcast.runtime.received_message import ReceivedMessage, ack_many
+from causalcast.runtime.node_config import READER_BYTES
+from causalcast.runtime.received_message import Keeper, ReceivedMessage, ack_many
+from causalcast.runtime.storage.reader_table import MOST_READERS, check_name
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
@@ -52,12 +54,49 @@ class Inbox:
         self.callers: dict[GroupId, asyncio.Task[None] | None] = {}  # those of `on_message`
         self.redelivered = 0
         self._fresh: list[tuple[int, Publication]] = []  # acknowledged: when, what
+        self.named: dict[tuple[GroupId, str], Inbox] = {}  # of readers with names
+        self.not_plain: dict[GroupId, None] = {}  # groups that are read by name alone
+        self.bytes = 0  # that were not acknowledged, where the reader has a name
+        self.is_lost = False  # that was too much
+        self._order: dict[MessageId, int] = {}  # in which things were delivered
 
     def add(self, publication: Publication) -> None:
         """The protocol delivered something."""
+        self._order[publication.id] = len(self._order)
+        for (group, _), named in self.named.items():
+            if group == publication.group and not named.is_lost:
+                named.add(publication)
+                named.bytes += len(publication.body) + OVERHEAD
+                if named.bytes > READER_BYTES.value:
+                    named.lose()
+        if publication.group not in self.not_plain:
+            self._add(publication)
+
+    def lose(self) -> None:
+        """The reader left too much unacknowledged."""
+        self.is_lost = True
+        self.kept, self.queues = {}, {}
+        self.news.set()
+
+    def _add(self, publication: Publication) -> None:
         self.kept[publication.id] = publication
         self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news.set()
+
+    def forget_plain(self, group: GroupId) -> None:
+        """Nobody without a name reads the group any more."""
+        self.not_plain[group] = None
+        self.kept = {one.id: one for one in self.kept.values() if one.group != group}
+        self._fresh = [entry for entry in self._fresh if entry[1].group != group]
+        self.queues.pop(group, None)
+
+    def kept_in(self, group: GroupId) -> Iterable[Publication]:
+        """What some reader of a group has not acknowledged, in the order of delivery."""
+        found = dict(self.kept)
+        for named in self.named.values():
+            found |= named.kept
+        ordered = sorted(found.values(), key=lambda one: self._order.get(one.id, 0))
+        return [one for one in ordered if one.group == group]
 
     def give_back(self, publication: Publication) -> None:
         """The application could not handle it: it comes again next."""
@@ -68,6 +107,7 @@ class Inbox:
         """The application has handled it; for a while the disk may not know that yet."""
         publication = self.kept.pop(message, None)
         if publication is not None:
+            self.bytes -= len(publication.body) + OVERHEAD
             self._fresh = [entry for entry in self._fresh if entry[0] + ACKNOWLEDGE_WITHIN > now]
             self._fresh.append((now, publication))
 
@@ -83,6 +123,10 @@ class Inbox:
             self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news = asyncio.Event()
         self.readers, self.callers = {}, {}
+        for named in self.named.values():
+            if not named.is_lost:
+                named.restart(now, chance)
+                named.bytes = sum(len(one.body) + OVERHEAD for one in named.kept.values())
 
 
 class VirtualReceipt:
@@ -93,13 +137,100 @@ class VirtualReceipt:
         self.group = group
 
 
-class VirtualGroup(GroupReader[ReceivedMessage]):
-    """A group as one node sees it; see `causalcast.runtime.node.Group`."""
+class VirtualReading(GroupReader[ReceivedMessage]):
+    """Takes from one inbox of a node what it has of one group."""
 
-    def __init__(self, node: "VirtualNode", name: str, group: GroupId) -> None:
+    def __init__(self, node: "VirtualNode", name: str, group: GroupId, inbox: Inbox) -> None:
         self.name = name
         self._node = node
         self._group = group
+        self._inbox = inbox
+
+    def _group_name(self) -> str:
+        return self.name
+
+    def _keeper(self) -> Keeper:
+        return self._node
+
+    async def ack_many(self, messages: Iterable[AnyMessage], durable: bool = False) -> None:
+        """Acknowledge all of them."""
+        await ack_many(messages, durable)
+
+    async def _arrival(self) -> None:
+        inbox, me = self._inbox, asyncio.current_task()
+        assert me is not None
+        inbox.readers[self._group] = me
+        try:
+            inbox.news.clear()
+            await inbox.news.wait()
+        finally:
+            if inbox.readers.get(self._group) is me:
+                del inbox.readers[self._group]
+
+    def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
+        self._check_not_called()
+        super().on_message(callback)
+        self._inbox.callers[self._group] = self._calling
+
+    def _check_not_called(self) -> None:
+        if self._inbox.callers.get(self._group) not in (None, asyncio.current_task()):
+            raise NodeError(f"{self.name!r} is read already, by a callback")
+
+    def _take(self) -> ReceivedMessage | None:
+        self._check_reads()
+        self._check_not_called()
+        queue = self._inbox.queues.get(self._group)
+        if queue:
+            return ReceivedMessage(self._keeper(), queue.popleft(), self._group_name())
+        reader = self._inbox.readers.get(self._group)
+        if reader is not None and not reader.done() and not reader.cancelling():
+            raise NodeError(f"{self.name!r} is read already")
+        return None
+
+    def _check_reads(self) -> None:
+        """Raise where nothing can be read any more."""
+        self._node.check_alive()
+
+
+class VirtualReader(VirtualReading):
+    """A reader with a name; see `causalcast.Reader`."""
+
+    def __init__(self, node: "VirtualNode", name: str, group: str, number: GroupId) -> None:
+        super().__init__(node, name, number, node.inbox.named[number, name])
+        self.group = group
+
+    @property
+    def inbox(self) -> Inbox:
+        """Where its messages are given back."""
+        return self._inbox
+
+    def acknowledge(self, message: MessageId) -> None:
+        """The application has handled `message` under this name."""
+        self._check_reads()
+        self._inbox.acknowledge(message, self._node.applications.now())
+
+    def _group_name(self) -> str:
+        return self.group
+
+    def _keeper(self) -> Keeper:
+        return self
+
+    def _check_reads(self) -> None:
+        self._node.check_alive()
+        if self._inbox.is_lost:
+            raise NodeError(
+                f"reader {self.name!r} of {self.group!r} left more than {READER_BYTES.value} bytes "
+                "unacknowledged and was ended: unsubscribe, and subscribe again"
+            )
+        if self._node.inbox.named.get((self._group, self.name)) is not self._inbox:
+            raise NodeError(f"reader {self.name!r} was ended (`unsubscribe`)")
+
+
+class VirtualGroup(VirtualReading):
+    """A group as one node sees it; see `causalcast.runtime.node.Group`."""
+
+    def __init__(self, node: "VirtualNode", name: str, group: GroupId) -> None:
+        super().__init__(node, name, group, node.inbox)
         self._joined = False
 
     async def __aenter__(self) -> "VirtualGroup":
@@ -134,41 +265,57 @@ class VirtualGroup(GroupReader[ReceivedMessage]):
             await applications.until_durable(me, message)
         return [VirtualReceipt(message, self.name) for message in published]
 
-    async def _arrival(self) -> None:
-        inbox, me = self._node.inbox, asyncio.current_task()
-        assert me is not None
-        inbox.readers[self._group] = me
-        try:
-            inbox.news.clear()
-            await inbox.news.wait()
-        finally:
-            if inbox.readers.get(self._group) is me:
-                del inbox.readers[self._group]
-
-    async def ack_many(self, messages: Iterable[AnyMessage], durable: bool = False) -> None:
-        """Acknowledge all of them."""
-        await ack_many(messages, durable)
-
-    def on_message(self, callback: Callable[[ReceivedMessage], object]) -> None:
-        self._check_not_called()
-        super().on_message(callback)
-        self._node.inbox.callers[self._group] = self._calling
-
-    def _check_not_called(self) -> None:
-        if self._node.inbox.callers.get(self._group) not in (None, asyncio.current_task()):
-            raise NodeError(f"{self.name!r} is read already, by a callback")
-
-    def _take(self) -> ReceivedMessage | None:
+    async def subscribe(self, name: str, since: Since = "now") -> VirtualReader:
+        """The reader `name`, with acknowledgements of its own."""
         self._node.check_alive()
-        self._check_not_called()
-        queue = self._node.inbox.queues.get(self._group)
-        if queue:
-            # It asks its host for no more than `acknowledge` and `inbox.give_back`.
-            return ReceivedMessage(cast(Host, self._node), queue.popleft(), self.name)
-        reader = self._node.inbox.readers.get(self._group)
-        if reader is not None and not reader.done() and not reader.cancelling():
-            raise NodeError(f"{self.name!r} is read already")
-        return None
+        check_name(name)
+        inbox, key = self._inbox, (self._group, name)
+        if key not in inbox.named:
+            if sum(1 for group, _ in inbox.named if group == self._group) >= MOST_READERS.value:
+                raise NodeError(f"{self.name!r} may not have more readers with names")
+            named = Inbox()
+            if since == "kept":
+                for publication in inbox.kept_in(self._group):
+                    named.add(publication)
+                    named.bytes += len(publication.body) + OVERHEAD
+            inbox.named[key] = named
+        reader = VirtualReader(self._node, name, self.name, self._group)
+        reader._check_reads()
+        return reader
+
+    async def unsubscribe(self, name: str) -> None:
+        """End the reader `name`: nothing is kept for it any more."""
+        self._node.check_alive()
+        check_name(name)
+        if (self._group, name) not in self._inbox.named:
+            raise NodeError(f"no reader {name!r} of {self.name!r}")
+        self._check_somebody_reads(without=name)
+        ended = self._inbox.named.pop((self._group, name))
+        ended.news.set()
+
+    async def set_plain_reader(self, wanted: bool) -> None:
+        """Whether the group has a reader without a name."""
+        self._node.check_alive()
+        if wanted:
+            self._inbox.not_plain.pop(self._group, None)
+        elif self._group not in self._inbox.not_plain:
+            self._check_somebody_reads(without="")
+            self._inbox.forget_plain(self._group)
+
+    def _check_somebody_reads(self, without: str) -> None:
+        others = [
+            name
+            for (group, name), named in self._inbox.named.items()
+            if group == self._group and name != without and not named.is_lost
+        ]
+        is_plain = without != "" and self._group not in self._inbox.not_plain
+        if not others and not is_plain:
+            raise NodeError(f"nobody would read {self.name!r} any more")
+
+    def _check_reads(self) -> None:
+        super()._check_reads()
+        if self._group in self._inbox.not_plain:
+            raise NodeError(f"{self.name!r} has no plain reader any more: subscribe by name")
 
 
 class VirtualNode:

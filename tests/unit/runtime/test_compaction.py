@@ -6,6 +6,7 @@ from causalcast.runtime.host.compaction import BYTES_PER_ENTRY, DELIVERIES_PER_E
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import Identity, Snapshot, StillWaiting, decode
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.runtime.storage.reader_table import PLAIN
 
 
 def never(place: Place, index: int) -> bytes:
@@ -15,7 +16,7 @@ def never(place: Place, index: int) -> bytes:
 def sizes_of_entries(bodies: list[int]) -> list[list[int]]:
     """How many bytes each delivery has in each entry."""
     waiting = [
-        Publication(MessageId(number), GroupId(0), b"." * size)
+        (Publication(MessageId(number), GroupId(0), b"." * size), PLAIN)
         for number, size in enumerate(bodies, 1)
     ]
     identity = Identity(NodeId(1), "test", "vector_clock_broadcast", "")

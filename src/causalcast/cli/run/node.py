@@ -65,6 +65,12 @@ def add_to(subparsers: Any) -> None:
     sub = add_client(subparsers, "sub", "print what a group delivers at a node", run_sub)
     sub.add_argument("group")
     sub.add_argument("--count", type=int, help="stop after so many messages")
+    sub.add_argument(
+        "--reader",
+        default="",
+        metavar="NAME",
+        help="read under a name: with acknowledgements of its own, beside whoever else reads",
+    )
     status = add_client(subparsers, "status", "what a node is doing, in numbers", run_status)
     status.add_argument("--prometheus", action="store_true", help="print it for Prometheus")
     explain = add_client(subparsers, "explain", "what a held message waits for", run_explain)
@@ -342,7 +348,9 @@ def _bodies(options: argparse.Namespace) -> Iterator[dict[str, str]]:
 def run_sub(options: argparse.Namespace) -> int:
     """`causalcast sub`: one line per message, until `--count` or the node's end."""
     with client_of(options) as client:
-        for message in itertools.islice(client.messages(options.group), options.count):
+        for message in itertools.islice(
+            client.messages(options.group, options.reader), options.count
+        ):
             if options.json:
                 print(json.dumps(message), flush=True)
             else:

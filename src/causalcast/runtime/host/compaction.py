@@ -13,13 +13,16 @@ from causalcast.limits import Limit
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import (
     MoreRecords,
+    ReaderStands,
     Snapshot,
+    StillOwed,
     StillWaiting,
     StoredDelivery,
     StoredRecord,
     encode,
 )
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.runtime.storage.reader_table import PLAIN
 
 DELIVERIES_PER_ENTRY: Final = Limit(
     "runtime.host.compaction.deliveries_per_entry",
@@ -51,7 +54,7 @@ RECORD_BYTES_PER_ENTRY: Final = Limit(
 class _Delivery:
     """A delivery as it was when the snapshot was taken: the inbox goes on changing."""
 
-    __slots__ = ("body", "group", "id", "index", "place", "size")
+    __slots__ = ("body", "group", "id", "index", "owed", "place", "size")
 
     def __init__(
         self,
@@ -61,8 +64,10 @@ class _Delivery:
         place: Place | None,
         index: int,
         size: int,
+        owed: int,
     ) -> None:
         self.id = message
+        self.owed = owed
         self.size = size
         self.group = group
         self.body = body
@@ -77,17 +82,23 @@ class Compaction:
         self,
         snapshot: Snapshot,
         inbox: Inbox,
-        on_their_way: Iterable[Publication],  # deliveries whose entries are not durable yet
+        # Deliveries whose entries are not durable yet, and the readers they are for.
+        on_their_way: Iterable[tuple[Publication, int]],
         load: Callable[[Place, int], bytes],
     ) -> None:
         waiting = [
-            _Delivery(w.id, w.group, w.body, w.place, w.index, w.size)
+            _Delivery(w.id, w.group, w.body, w.place, w.index, w.size, w.owed)
             for w in inbox.unacknowledged.values()
         ]
-        waiting.extend(_Delivery(p.id, p.group, p.body, None, 0, len(p.body)) for p in on_their_way)
+        readers = inbox.readers
+        for p, owed in on_their_way:
+            still = owed & readers.owed_in(p.group)  # without those that have ended meanwhile
+            if still:
+                waiting.append(_Delivery(p.id, p.group, p.body, None, 0, len(p.body), still))
         first, *more = _in_parts(snapshot.records)
         snapshot.records = first
         self._head = [encode(snapshot), *(encode(MoreRecords(records)) for records in more)]
+        self._head += [encode(ReaderStands(*standing)) for standing in readers.standing()]
         self._inbox = inbox
         self._load = load
         self._chunks = _in_chunks(waiting)
@@ -104,7 +115,15 @@ class Compaction:
                 self._inbox.moved(delivery.id, place, index)
 
     def _still_waiting(self, chunk: list[_Delivery]) -> Callable[[], bytes]:
-        return lambda: encode(StillWaiting([self._stored(delivery) for delivery in chunk]))
+        owed = [delivery.owed for delivery in chunk]
+
+        def entry() -> bytes:
+            deliveries = [self._stored(delivery) for delivery in chunk]
+            if owed.count(PLAIN) == len(owed):
+                return encode(StillWaiting(deliveries))
+            return encode(StillOwed(deliveries, owed))
+
+        return entry
 
     def _stored(self, delivery: _Delivery) -> StoredDelivery:
         body = delivery.body

@@ -130,7 +130,7 @@ class Effects(World):
                     delivered[publication.group] = delivered.get(publication.group, 0) + 1
                     if has_metadata(publication.body):
                         self._observed.measure(publication.body)
-                    inbox.add(publication, None, 0)
+                    inbox.add(publication, None, 0, inbox.readers.owed_in(publication.group))
             else:
                 perform([effect], self._me, self)
                 groups = self._stack.groups  # it may have joined one
@@ -167,16 +167,20 @@ class Effects(World):
         if self._rows.wants[DELIVER]:
             about = (publication.id, publication.group, -1, payload_size(publication.body))
             state.later(self._rows.add, state.at_us, DELIVER, *about)
-        state.later(self._hand_over, publication, len(state.deliveries), since or state.at_us)
+        owed, index = state.owed, len(state.deliveries)
+        owed.append(self._inbox.readers.owed_in(publication.group))
         state.deliveries.append(publication)
+        state.later(self._hand_over, publication, index, since or state.at_us, owed)
 
-    def _hand_over(self, publication: Publication, index: int, arrived_us: int) -> None:
+    def _hand_over(
+        self, publication: Publication, index: int, arrived_us: int, owed: list[int]
+    ) -> None:
         count(self._observed.delivered_in, publication.group)
         self._observed.took.observe(self._observed.now_us() - arrived_us)
         if has_metadata(publication.body):
             self._observed.measure(publication.body)
         place = self._state.place if self._state.is_kept else None
-        self._inbox.add(publication, place, index)
+        self._inbox.add(publication, place, index, owed[index])
 
     def joined(self, node: NodeId, effect: Joined) -> None:
         self._stack.note_joined(effect.group)

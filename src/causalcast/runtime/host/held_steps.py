@@ -10,7 +10,7 @@ import collections
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from causalcast.core.ids import MessageId, NodeId
+from causalcast.core.ids import GroupId, MessageId, NodeId
 from causalcast.core.message import Publication
 from causalcast.runtime.storage.durable_entry import Step, TraceRows, rows_of
 
@@ -21,7 +21,7 @@ Action = tuple[Callable[..., Any], tuple[Any, ...]]
 class HeldStep:
     """A step whose visible effects wait: for its own entry, or for one before it."""
 
-    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "publisher", "sequence")
+    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "owed", "publisher", "sequence")
 
     def __init__(
         self,
@@ -31,12 +31,14 @@ class HeldStep:
         entry_bytes: int = 0,
         deliveries: list[Publication] | None = None,
         publisher: "asyncio.Future[MessageId] | None" = None,
+        owed: list[int] | None = None,
     ) -> None:
         self.sequence = sequence
         self.actions = actions
         self.entry = entry
         self.entry_bytes = entry_bytes
         self.deliveries = deliveries or []
+        self.owed = owed or []  # for each of them: the readers it is for
         self.publisher = publisher  # who published waits for this
 
 
@@ -67,9 +69,20 @@ class HeldSteps:
         """What those wait for whose publications are not durable yet."""
         return [step.publisher for step in self._steps if step.publisher is not None]
 
-    def deliveries(self) -> list[Publication]:
-        """Everything that will be delivered when the disk has it."""
-        return [publication for step in self._steps for publication in step.deliveries]
+    def deliveries(self) -> list[tuple[Publication, int]]:
+        """Everything that will be delivered when the disk has it, and the readers it is for."""
+        return [
+            delivery
+            for step in self._steps
+            for delivery in zip(step.deliveries, step.owed, strict=True)
+        ]
+
+    def owe(self, group: GroupId, bit: int) -> None:
+        """What will be delivered in `group` is for one reader more."""
+        for step in self._steps:
+            for index, publication in enumerate(step.deliveries):
+                if publication.group == group and step.owed[index]:  # kept for somebody
+                    step.owed[index] |= bit
 
     def rows(self, me: NodeId) -> list[TraceRows]:
         """What the trace will say of the steps that wait."""

@@ -65,8 +65,9 @@ class Host:
         self.rows = Rows(self.clock, self.turns)
         self.membership_news = asyncio.Event()
         self.inbox = Inbox(
-            config.limits.inbox_bytes, self._load_body, self._inbox_is_full, self.running.beside
-        )
+            config.limits.inbox_bytes, self._load_body, self._inbox_is_full, self.running.beside,
+            config.limits.reader_bytes,
+        )  # fmt: skip
         self.book = AddressBook(config.peers)
         self.out = Outbox()
         self.journal: Journal | None = None
@@ -92,6 +93,7 @@ class Host:
         self.observed.delivered_in = memory.delivered_in
         self.observed.late_groups = memory.late_groups
         self.inbox.handled = memory.handled
+        self.inbox.readers = memory.readers
         met = memory.met if config.restart() == "resume" else {}
         self._acquaintances = Acquaintances(self.observed, met)
         self._listener = LinkListener(
@@ -192,6 +194,7 @@ class Host:
         records = [Record(layer, self.wire.codec.decode(data)[1]) for layer, data in memory.records]
         records = self._without_strangers(records)
         self.parts.steps.persisting.update((record.layer, None) for record in records)
+        self.parts.readers.restore()
         for stored in memory.inbox.values():
             self.inbox.restore(stored)
             self.rows.add_now(NOTE, stored.id, stored.group, note="redelivered")

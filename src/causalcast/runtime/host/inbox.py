@@ -7,6 +7,10 @@ waits for it.
 
 Without a journal a delivery is here until it is taken, and the inbox is full at the limit: then
 the node reads no more from its links, and so those who publish have to wait.
+
+A group may have readers with names beside the plain one. Each has a queue of its own, and a
+delivery stays until all of them have acknowledged it. One that falls too far behind is ended, and
+holds nobody up.
 """
 
 import asyncio
@@ -18,6 +22,7 @@ from causalcast.core.ids import GroupId, MessageId
 from causalcast.core.message import Publication
 from causalcast.runtime.storage.durable_entry import StoredMessage, note_handled
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.runtime.storage.reader_table import PLAIN, NamedReader, ReaderTable
 
 # What the application does with a delivery: all of it at once, or something that is to be awaited.
 Handle = Callable[[Publication], Coroutine[None, None, None] | None]
@@ -28,7 +33,7 @@ OVERHEAD: Final = 200  # bytes of memory that a delivery takes beside its body, 
 class Waiting:
     """One delivery that the journal has too: its body, or where the journal has it."""
 
-    __slots__ = ("body", "group", "id", "index", "place", "size")
+    __slots__ = ("body", "group", "id", "index", "owed", "place", "size")
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class Waiting:
         place: Place | None,
         index: int,
         size: int,
+        owed: int = PLAIN,
     ) -> None:
         self.id = message
         self.group = group
@@ -45,6 +51,7 @@ class Waiting:
         self.size = size  # of the body
         self.place = place  # None: it is in no journal
         self.index = index  # among the deliveries of the entry at `place`
+        self.owed = owed  # the readers that have not acknowledged it
 
 
 class GroupInbox:
@@ -59,8 +66,22 @@ class GroupInbox:
         self.is_planned = False  # a turn in which `handle` is called, or what it began goes on
 
 
+class NamedInbox(GroupInbox):
+    """The deliveries of one group for a reader with a name."""
+
+    def __init__(self, reader: NamedReader) -> None:
+        super().__init__()
+        self.of = reader
+        self.unacknowledged: dict[MessageId, Waiting] = {}
+        self.bytes = 0  # of all that it has not acknowledged, or not taken where nothing is kept
+        self.is_behind = False  # somebody was told
+
+
 class Inbox:
-    """All deliveries of a node that were not taken, or not acknowledged."""
+    """All deliveries of a node that were not taken, or not acknowledged.
+
+    Large because everybody who reads a group reads it here: loops, callbacks, readers with names.
+    """
 
     def __init__(
         self,
@@ -68,9 +89,11 @@ class Inbox:
         load: Callable[[Place, int], bytes],
         on_full: Callable[[bool], None] | None = None,
         beside: Callable[[Coroutine[None, None, None]], None] | None = None,
+        reader_bytes: int = 1 << 62,
     ) -> None:
         """`on_full` hears that the inbox has become full, and that it is so no longer; `beside`
-        lets something go on while the node lives."""
+        lets something go on while the node lives; `reader_bytes` is what a reader with a name may
+        leave unacknowledged."""
         self.unacknowledged: dict[MessageId, Waiting] = {}
         self._memory_limit = memory_limit
         self._load = load  # a body from the journal
@@ -84,6 +107,11 @@ class Inbox:
         self._groups: dict[GroupId, GroupInbox] = {}
         self._gathers = False
         self._gathered: list[GroupInbox] = []
+        self.readers = ReaderTable()
+        self.reader_bytes = reader_bytes
+        self.named: dict[tuple[GroupId, int], NamedInbox] = {}  # by group and bit
+        # Hears of a reader that has fallen half as far behind as it may, or all of it.
+        self.on_behind: Callable[[NamedInbox], None] | None = None
 
     def gather(self) -> None:
         """Let deliveries that come now wait for `hand_over`, instead of a turn of their own."""
@@ -97,8 +125,14 @@ class Inbox:
             for inbox in gathered:
                 self._hand_over(inbox)
 
-    def add(self, publication: Publication, place: Place | None, index: int) -> None:
-        """A delivery became durable, or there is no journal that could keep it."""
+    def add(
+        self, publication: Publication, place: Place | None, index: int, owed: int = PLAIN
+    ) -> None:
+        """A delivery became durable, or there is no journal that could keep it. `owed`: whom it is
+        for."""
+        if owed != PLAIN:
+            self._add_for_readers(publication, place, index, owed)
+            return
         inbox = self._groups.get(publication.group)
         if inbox is None:
             inbox = self._of(publication.group)
@@ -115,6 +149,121 @@ class Inbox:
             self._put(inbox, Waiting(publication.id, publication.group, body, place, index, size))
         self._something_is_there(inbox)
 
+    def _add_for_readers(
+        self, publication: Publication, place: Place | None, index: int, owed: int
+    ) -> None:
+        """The same where readers have names. Those that have ended meanwhile get nothing."""
+        group, size = publication.group, len(publication.body)
+        owed &= self.readers.owed_in(group)
+        waiting: Waiting | Publication = publication
+        if place is not None:
+            if not owed:
+                return
+            body = None if self._in_memory + size > self._memory_limit else publication.body
+            waiting = one = Waiting(publication.id, group, body, place, index, size, owed)
+            if body is not None:
+                self._in_memory += size
+            self.unacknowledged[one.id] = one
+        elif owed & PLAIN:
+            self._in_memory += size + OVERHEAD
+            if self._in_memory > self._memory_limit and not self.is_full:
+                self._tell_full(True)
+        if owed & PLAIN:
+            plain = self._of(group)
+            plain.queue.append(waiting)
+            self._something_is_there(plain)
+        for named in self._named_of(group, owed):
+            self._add_for(named, waiting, size)
+
+    def _named_of(self, group: GroupId, owed: int) -> list[NamedInbox]:
+        return [
+            named for key, named in self.named.items() if key[0] == group and owed & named.of.bit
+        ]
+
+    def _add_for(self, named: NamedInbox, waiting: Waiting | Publication, size: int) -> None:
+        named.queue.append(waiting)
+        if isinstance(waiting, Waiting):
+            named.unacknowledged[waiting.id] = waiting
+        named.bytes += size + OVERHEAD
+        if 2 * named.bytes > self.reader_bytes and self.on_behind is not None:
+            self.on_behind(named)
+        self._something_is_there(named)
+
+    # Readers with names
+
+    def begin(self, reader: NamedReader, also_kept: bool) -> NamedInbox:
+        """Somebody reads from now on; also what is kept for others, if asked for."""
+        named = self.named[reader.group, reader.bit] = NamedInbox(reader)
+        if also_kept:
+            for waiting in self.unacknowledged.values():
+                if waiting.group == reader.group and not reader.is_lost:
+                    waiting.owed |= reader.bit
+                    self._add_for(named, waiting, waiting.size)
+        return named
+
+    def end(self, group: GroupId, bit: int) -> None:
+        """A reader is no more: nothing is kept for it."""
+        named = self.named.pop((group, bit), None)
+        if named is not None:
+            for message in list(named.unacknowledged):
+                self._acknowledged_by(bit, message)
+            named.unacknowledged.clear()
+            named.queue.clear()
+            named.bytes = 0
+            _wake(named)
+        if bit != PLAIN:
+            return
+        for message in [one.id for one in self.unacknowledged.values() if one.group == group]:
+            self.acknowledge(message)
+        plain = self._of(group)
+        while plain.queue:
+            waiting = plain.queue.popleft()
+            if isinstance(waiting, Publication):
+                self._taken(waiting)
+            elif waiting.body is not None and not waiting.owed:
+                self._in_memory -= waiting.size
+                waiting.body = None
+        _wake(plain)
+
+    def take_for(self, named: NamedInbox) -> Publication | None:
+        """The next delivery for a reader with a name; None if nothing waits."""
+        if not named.queue:
+            return None
+        waiting = named.queue.popleft()
+        if isinstance(waiting, Publication):
+            named.bytes -= len(waiting.body) + OVERHEAD
+            return waiting
+        return self._taken(waiting, named.of.bit)
+
+    def give_back_to(self, named: NamedInbox, publication: Publication) -> None:
+        """A reader with a name could not handle what it took: it comes again next."""
+        waiting: Waiting | Publication | None = named.unacknowledged.get(publication.id)
+        if waiting is None:
+            named.bytes += len(publication.body) + OVERHEAD
+            waiting = publication
+        named.queue.appendleft(waiting)
+        self._something_is_there(named)
+
+    def acknowledge_for(self, named: NamedInbox, message: MessageId) -> bool:
+        """A reader with a name has handled `message`; False if it had done so before."""
+        waiting = named.unacknowledged.pop(message, None)
+        if waiting is None:
+            return False
+        named.bytes -= waiting.size + OVERHEAD
+        self._acknowledged_by(named.of.bit, message)
+        return True
+
+    def _acknowledged_by(self, bit: int, message: MessageId) -> None:
+        waiting = self.unacknowledged.get(message)
+        if waiting is None or not waiting.owed & bit:
+            return
+        waiting.owed &= ~bit
+        if not waiting.owed:
+            del self.unacknowledged[message]
+            if waiting.body is not None:  # it was kept for whoever takes it last
+                self._in_memory -= waiting.size
+                waiting.body = None
+
     def _something_is_there(self, inbox: GroupInbox) -> None:
         if inbox.handle is not None:
             if not inbox.is_planned:
@@ -126,7 +275,14 @@ class Inbox:
         """A delivery from before a restart was never acknowledged: hand it over again."""
         inbox = self._of(stored.group)
         place, index = stored.place, stored.index
-        self._put(inbox, Waiting(stored.id, stored.group, None, place, index, stored.size))
+        waiting = Waiting(stored.id, stored.group, None, place, index, stored.size, stored.owed)
+        if stored.owed & PLAIN:
+            self._put(inbox, waiting)
+        else:
+            self.unacknowledged[waiting.id] = waiting
+        if stored.owed != PLAIN:
+            for named in self._named_of(stored.group, stored.owed):
+                self._add_for(named, waiting, stored.size)
 
     def take(self, group: GroupId) -> Publication | None:
         """The next delivery of `group` for the application; None if nothing waits, or if all goes
@@ -136,7 +292,7 @@ class Inbox:
             return None
         return self._taken(inbox.queue.popleft())
 
-    def _taken(self, waiting: Waiting | Publication) -> Publication:
+    def _taken(self, waiting: Waiting | Publication, bit: int = PLAIN) -> Publication:
         if isinstance(waiting, Publication):
             self._in_memory -= len(waiting.body) + OVERHEAD
             if self.is_full and self._in_memory * 2 < self._memory_limit:
@@ -146,7 +302,7 @@ class Inbox:
         if body is None:
             assert waiting.place is not None
             body = self._load(waiting.place, waiting.index)
-        else:
+        elif not waiting.owed & ~bit or 2 * self._in_memory > self._memory_limit:
             self._in_memory -= len(body)
             waiting.body = None
         return Publication(waiting.id, waiting.group, body)
@@ -159,27 +315,32 @@ class Inbox:
             self._in_memory += len(publication.body) + OVERHEAD
             inbox.queue.appendleft(publication)
         else:
-            waiting.body = publication.body
-            self._in_memory += len(publication.body)
+            if waiting.body is None:
+                waiting.body = publication.body
+                self._in_memory += len(publication.body)
             inbox.queue.appendleft(waiting)
         self._something_is_there(inbox)
 
     def acknowledge(self, message: MessageId) -> bool:
         """The application has handled `message`; False if it had done so before."""
-        waiting = self.unacknowledged.pop(message, None)
-        if waiting is None:
+        waiting = self.unacknowledged.get(message)
+        if waiting is None or not waiting.owed & PLAIN:
             return False
         if self.handled is not None:
             note_handled(self.handled, waiting.group, message)
+        self._acknowledged_by(PLAIN, message)
         return True
+
+    def unacknowledged_count(self) -> int:
+        """What the plain readers have not acknowledged."""
+        if not self.readers.owed:
+            return len(self.unacknowledged)
+        return sum(1 for waiting in self.unacknowledged.values() if waiting.owed & PLAIN)
 
     def is_read(self, group: GroupId) -> bool:
         """Whether somebody else has the deliveries of `group`: a callback, or one who waits."""
         inbox = self._of(group)
-        if inbox.handle is not None:
-            return True
-        reader = inbox.reader  # who is being cancelled takes nothing more
-        return reader is not None and not reader.done() and not reader.cancelling()
+        return inbox.handle is not None or is_waited_at(inbox)
 
     def call(self, group: GroupId, handle: Handle) -> None:
         """Hand the deliveries of `group` to `handle` from now on, in order: those of a read at its
@@ -211,7 +372,10 @@ class Inbox:
 
     async def arrival(self, group: GroupId) -> None:
         """Wait until something of `group` may be there."""
-        inbox = self._of(group)
+        await self.arrival_in(self._of(group))
+
+    async def arrival_in(self, inbox: GroupInbox) -> None:
+        """The same for any reader."""
         if inbox.queue:
             return
         if inbox.arrived is None or inbox.arrived.done():
@@ -227,6 +391,8 @@ class Inbox:
         """Let everybody who waits look again, because the node stops."""
         for inbox in self._distinct():
             _wake(inbox)
+        for named in self.named.values():
+            _wake(named)
 
     def moved(self, message: MessageId, place: Place, index: int) -> None:
         """The journal was compacted and has the body at another place now."""
@@ -316,6 +482,12 @@ class Inbox:
             _report(publication, error)
         inbox.is_planned = False
         self._plan(inbox)
+
+
+def is_waited_at(inbox: GroupInbox) -> bool:
+    """Whether somebody waits there already; who is being cancelled takes nothing more."""
+    reader = inbox.reader
+    return reader is not None and not reader.done() and not reader.cancelling()
 
 
 def _report(publication: Publication, error: Exception) -> None:

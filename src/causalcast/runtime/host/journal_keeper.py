@@ -82,7 +82,7 @@ class JournalKeeper:
         snapshot = self._snapshot(records)
         compaction = Compaction(snapshot, self._inbox, held.deliveries(), bodies.load)
         # They are no longer in the inbox that is written.
-        handled, marking = self._acknowledgements.take()
+        handled = self._acknowledgements.take()
         self._is_compacting = True
         size_before = journal.size
 
@@ -90,12 +90,12 @@ class JournalKeeper:
             self._is_compacting = False
             if places is None:
                 self._compact_at = 2 * size_before  # there was no room: try again later
-                self._acknowledgements.give_back(handled, marking)
+                self._acknowledgements.give_back(handled)
                 return
             self.compactions += 1
             compaction.replaced(places)
             self._bodies.forget()
-            self._acknowledgements.are_durable(marking)
+            self._acknowledgements.are_durable(handled[2])
             self._compact_at = max(self._compact_bytes, 2 * journal.size)
             log.info("journal compacted from %d to %d bytes", size_before, journal.size)
 

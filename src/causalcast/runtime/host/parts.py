@@ -21,6 +21,7 @@ from causalcast.runtime.host.key_watch import KeyWatch
 from causalcast.runtime.host.memberships import Memberships
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.publishing import Publishing
+from causalcast.runtime.host.readers import Readers
 from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.sending import Sending
@@ -120,6 +121,9 @@ class Parts:
             lambda group: config.rights.may_subscribe(me, group),
         )  # fmt: skip
         self.acknowledgements = Acknowledgements(loop, inbox, running, journal)
+        self.readers = Readers(
+            me, inbox, steps.held, self.acknowledgements, observed, running, blueprint.groups.names
+        )
         self.admission = admission = Admission(
             me,
             blueprint.groups,

@@ -17,6 +17,7 @@ class StepState:
         self.at_us = 0  # wall clock, for the trace
         self.actions: list[Action] = []
         self.deliveries: list[Publication] = []
+        self.owed: list[int] = []  # for each of these: the readers it is for
         self.place: Place | None = None  # of the entry whose effects happen now
 
     def later(self, function: Callable[..., Any], *arguments: Any) -> None:

@@ -116,13 +116,14 @@ class Steps:
         joined, out.joins = out.joins, []
         actions, state.actions = state.actions, []
         deliveries, state.deliveries = state.deliveries, []
+        owed, state.owed = state.owed, []
         if last is not None:
             actions.append(last)
         if records or deliveries or publication or joined or left != NO_GROUP:
             step = self._entry(publication, records, deliveries, joined, left)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
-            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher))
+            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher, owed))
         elif self.held:
             if actions:
                 self.held.add(HeldStep(0, actions))
@@ -138,6 +139,7 @@ class Steps:
             effects, out.effects = out.effects, []
             self._effects.perform(effects)
             self.state.deliveries.clear()
+            self.state.owed.clear()
         if last is not None:
             function, arguments = last
             function(*arguments)

@@ -73,6 +73,7 @@ def exposition(status: Mapping[str, Any]) -> str:
     head("causalcast_log_fsync_seconds", "summary", text)
     lines.append(f"causalcast_log_fsync_seconds_sum{{{node}}} {journal['sync_seconds']}")
     lines.append(f"causalcast_log_fsync_seconds_count{{{node}}} {journal['syncs']}")
+    _readers(status.get("readers", {}), metric)
     _links(status, metric, labelled)
     _waiting(status, metric, labelled)
     histogram(
@@ -149,6 +150,23 @@ def _waiting(status: Mapping[str, Any], metric: Metric, labelled: Labelled) -> N
     metric("kept_messages", "gauge", text, labelled("peer", status["kept_for"]))
     text = "Delivered, not taken by the application yet, by group."
     metric("inbox_messages", "gauge", text, labelled("group", status["inbox"]))
+
+
+def _readers(readers: Mapping[str, Mapping[str, Mapping[str, int]]], metric: Metric) -> None:
+    """Readers with names: what each has yet to handle, and whether it was asked for at all."""
+    for name, key, text in (
+        ("messages", "unacknowledged", "Messages that a reader with a name has not acknowledged."),
+        ("bytes", "bytes", "The same in bytes; at [limits] reader_bytes it is ended."),
+        ("here", "here", "Whether the application has asked for the reader in this life."),
+        ("lost", "lost", "Whether the reader was ended because it fell too far behind."),
+    ):
+        values = {
+            f',group="{_quoted(group)}",reader="{_quoted(reader)}"': int(numbers[key])
+            for group, of_group in readers.items()
+            for reader, numbers in of_group.items()
+        }
+        if values:
+            metric(f"reader_{name}", "gauge", text, values)
 
 
 def _clients(clients: Mapping[str, Any], metric: Metric, labelled: Labelled) -> None:

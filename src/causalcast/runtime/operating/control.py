@@ -7,6 +7,8 @@ may open the socket may publish: it is for the node's own user.
     {"do": "publish", "group": "chat", "text": "hello"}   {"do": "status"}   {"do": "stop"}
     {"do": "publish", "group": "chat", "base64": "AAEC"}  {"do": "explain", "message": "3.17"}
     {"do": "subscribe", "group": "chat"}, and then        {"do": "ack", "message": "3.17"}
+    {"do": "subscribe", "group": "chat", "reader": "search"}
+    {"do": "unsubscribe", "group": "chat", "reader": "search"}
     {"do": "preview", "words": "gone 3"}                  {"do": "command", "words": "gone 3"}
     {"do": "commands"}                                    {"do": "metrics"}
     {"do": "events", "since": 17}
@@ -32,6 +34,7 @@ from causalcast.runtime.operating.control_client import (
     short_name,
 )
 from causalcast.runtime.operating.subscriptions import Feed, Subscriber
+from causalcast.runtime.storage.reader_table import check_name
 
 _LINE_LIMIT: Final = Limit(
     "runtime.operating.control.line_limit",
@@ -62,7 +65,7 @@ class ControlServer:
         self._extra = extra or {}
         self._path = control_path(node.config.folder, node.config.control_name())
         self._server: asyncio.Server | None = None
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[tuple[str, str], Feed] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._requests: dict[str, Callable[[Answer], Awaitable[Answer]]] = {
             "publish": self._publish,
@@ -75,6 +78,7 @@ class ControlServer:
             "command": self._command,
             "join_group": self._join_group,
             "leave_group": self._leave_group,
+            "unsubscribe": self._unsubscribe,
             "stop": self._stop,
         }
 
@@ -105,7 +109,7 @@ class ControlServer:
             while line := await reader.readline():
                 request = _parse(line)
                 if request.get("do") == "subscribe":
-                    await self._subscribe(str(request.get("group")), reader, writer)
+                    await self._subscribe(request, reader, writer)
                     break
                 answering = asyncio.create_task(self._send_answer(request, writer))
                 self._answering.add(answering)
@@ -178,23 +182,32 @@ class ControlServer:
     async def _leave_group(self, request: Answer) -> Answer:
         return {"changed": self._node.group(str(request.get("group"))).leave()}
 
+    async def _unsubscribe(self, request: Answer) -> Answer:
+        name = str(request.get("reader"))
+        await self._node.group(str(request.get("group"))).unsubscribe(name)
+        return {}
+
     async def _stop(self, request: Answer) -> Answer:
         self.stop_asked.set()
         return {}
 
     async def _subscribe(
-        self, group: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, asked: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Hand over messages until they hang up; meanwhile they say what they have handled."""
+        group, name = str(asked.get("group")), asked.get("reader", "")
         try:
             self._node.group(group).check_joinable()
+            if name != "":
+                check_name(name)
+                await self._node.group(group).subscribe(name)
         except NodeError as error:
             writer.write(line_of({"ok": False, "error": str(error)}))
             return
         writer.write(line_of({"ok": True, "group": group}))
-        feed = self._feeds.get(group)
+        feed = self._feeds.get((group, name))
         if feed is None:
-            feed = self._feeds[group] = Feed(self._node, group)
+            feed = self._feeds[group, name] = Feed(self._node, group, name)
         subscriber = Subscriber(writer)
         feed.join(subscriber)
         try:

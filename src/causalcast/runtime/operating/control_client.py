@@ -88,13 +88,13 @@ class ControlClient:
         self._send(do, request)
         return self._next_answer()
 
-    def messages(self, group: str) -> Iterator[Answer]:
-        """Subscribe to a group: its messages, until the node stops.
+    def messages(self, group: str, reader: str = "") -> Iterator[Answer]:
+        """Subscribe to a group, as the reader of that name: its messages, until the node stops.
 
         Each must be acknowledged when it is handled: else it comes again for the next subscriber,
         and after some hundred of them nothing more comes.
         """
-        self._send("subscribe", {"group": group})
+        self._send("subscribe", {"group": group} | ({"reader": reader} if reader else {}))
         self._next_answer()
         self._socket.settimeout(None)
         for line in self._lines:

@@ -12,13 +12,15 @@ cut off and told so: it holds nobody up.
 
 import asyncio
 import base64
+import contextlib
 from typing import Final
 
 from causalcast.core.ids import MessageId
-from causalcast.errors import CausalcastError
+from causalcast.errors import CausalcastError, NodeError
 from causalcast.limits import Limit
-from causalcast.runtime.node import Node
+from causalcast.runtime.node import Group, Node
 from causalcast.runtime.operating.control_client import Answer, line_of, name_of
+from causalcast.runtime.reader import Reader
 from causalcast.runtime.received_message import ReceivedMessage
 
 WINDOW: Final = Limit(
@@ -70,11 +72,13 @@ class Subscriber:
 
 
 class Feed:
-    """The subscribers of one group, and what they have been given and nobody has handled."""
+    """The subscribers of one group, under one name or none, and what nobody of them has handled."""
 
-    def __init__(self, node: Node, group: str) -> None:
+    def __init__(self, node: Node, group: str, reader: str = "") -> None:
+        """`reader`: under whose name they read; empty for the plain reader."""
         self._node = node
         self._group = group
+        self._name = reader
         self._subscribers: dict[Subscriber, None] = {}
         self._unhandled: dict[MessageId, ReceivedMessage] = {}  # all subscribers have them
         self._room = asyncio.Event()
@@ -116,7 +120,10 @@ class Feed:
 
     async def _read(self) -> None:
         try:
-            async with self._reading, self._node.group(self._group) as messages:
+            async with self._reading, self._node.group(self._group) as group:
+                messages: Group | Reader = group
+                if self._name:
+                    messages = await group.subscribe(self._name)
                 while True:
                     self._room.clear()
                     if not any(one.has_room() for one in self._subscribers):
@@ -149,7 +156,8 @@ class Feed:
     def _give_back(self) -> None:
         unhandled, self._unhandled = self._unhandled, {}
         for message in reversed(unhandled.values()):
-            message.give_back()
+            with contextlib.suppress(NodeError):  # its reader was ended
+                message.give_back()
 
 
 def describe(message: ReceivedMessage) -> Answer:

@@ -18,6 +18,7 @@ from causalcast.runtime.metadata import payload_size
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 from causalcast.runtime.storage.publication_keys import PublicationKeys, StoredKey
+from causalcast.runtime.storage.reader_table import PLAIN, READS, ReaderTable
 
 NO_GROUP: Final = -1
 GROUPS: Final = "groups"  # among the facts of an identity
@@ -125,7 +126,33 @@ class Keyed(msgspec.Struct, tag=7, array_like=True):
     key: StoredKey
 
 
-Entry = Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met | Keyed
+class ReaderStands(msgspec.Struct, tag=8, array_like=True):
+    """From here on somebody reads a group under a name, or does so no longer."""
+
+    group: int
+    bit: int
+    name: str  # empty: the plain reader
+    state: int  # of `reader_table`
+    also_kept: bool = False  # it begins with all that is kept for others
+
+
+class HandledBy(msgspec.Struct, tag=9, array_like=True):
+    """Readers with names have handled these messages."""
+
+    marks: list[tuple[int, list[int]]]  # the reader's bit, messages
+
+
+class StillOwed(msgspec.Struct, tag=10, array_like=True):
+    """As `StillWaiting`, where not only the plain reader has yet to handle the deliveries."""
+
+    deliveries: list[StoredDelivery]
+    owed: list[int]  # whom each is for
+
+
+Entry = (
+    Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met | Keyed
+    | ReaderStands | HandledBy | StillOwed
+)  # fmt: skip
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Entry)
@@ -149,7 +176,7 @@ def decode(data: bytes) -> Entry:
 
 def delivery_in(entry: Entry, index: int, me: NodeId) -> tuple[MessageId, GroupId, bytes]:
     """The `index`-th delivery of an entry, with its body."""
-    assert isinstance(entry, (Step, StillWaiting))
+    assert isinstance(entry, (Step, StillWaiting, StillOwed))
     identity, group, body = entry.deliveries[index]
     if body is None:
         assert isinstance(entry, Step) and entry.publication is not None
@@ -161,20 +188,24 @@ def delivery_in(entry: Entry, index: int, me: NodeId) -> tuple[MessageId, GroupI
 class StoredMessage:
     """A delivery the application has not acknowledged, and where its body stands."""
 
-    __slots__ = ("group", "id", "index", "place", "size")
+    __slots__ = ("group", "id", "index", "owed", "place", "size")
 
     def __init__(
-        self, message: MessageId, group: GroupId, size: int, place: Place, index: int
+        self, message: MessageId, group: GroupId, size: int, place: Place, index: int, owed: int
     ) -> None:
         self.id = message
         self.group = group
         self.size = size
         self.place = place
         self.index = index  # among the deliveries of the entry
+        self.owed = owed  # the readers that have not handled it
 
 
 class Memory:
-    """What a restarted node knows: all entries of its journal, taken in one after the other."""
+    """What a restarted node knows: all entries of its journal, taken in one after the other.
+
+    Large because it has a field for each thing that a journal keeps.
+    """
 
     def __init__(self, me: NodeId, groups: Groups) -> None:
         """`groups` are those of now; the journal may have begun with fewer."""
@@ -199,6 +230,7 @@ class Memory:
         # By group and origin the last one that was handled; None where an earlier version forgot.
         self.handled: dict[int, dict[int, int]] | None = {}
         self.late_groups: dict[int, None] = {}  # that were joined after the beginning
+        self.readers = ReaderTable()
 
     def take_in(self, entries: Iterable[StoredEntry]) -> None:
         """Go through the journal."""
@@ -210,7 +242,7 @@ class Memory:
                 self._take_step(entry, stored)
             elif isinstance(entry, Acknowledged):
                 for message in entry.messages:
-                    self._take_handled(self.inbox.pop(MessageId(message), None))
+                    self._take_handled(MessageId(message), PLAIN)
             elif isinstance(entry, Started):
                 self.keys.forget_beyond(self.published)
                 self.starts, self.identity = entry.count, entry.identity
@@ -225,14 +257,36 @@ class Memory:
                 self.met[entry.node] = entry.known
             elif isinstance(entry, Keyed):
                 self.keys.add(entry.client, entry.key)
+            elif isinstance(entry, ReaderStands):
+                self._take_reader(entry)
+            elif isinstance(entry, HandledBy):
+                for bit, messages in entry.marks:
+                    for message in messages:
+                        self._take_handled(MessageId(message), bit)
             else:
                 self._take_deliveries(entry, stored)
         self.keys.forget_beyond(self.published)
         self._found(len(self._all_groups.names))
 
-    def _take_handled(self, stored: StoredMessage | None) -> None:
-        if stored is not None and self.handled is not None:
+    def _take_handled(self, message: MessageId, bit: int) -> None:
+        stored = self.inbox.get(message)
+        if stored is None or not stored.owed & bit:
+            return
+        stored.owed &= ~bit
+        if bit == PLAIN and self.handled is not None:
             note_handled(self.handled, stored.group, stored.id)
+        if not stored.owed:
+            del self.inbox[message]
+
+    def _take_reader(self, entry: ReaderStands) -> None:
+        group = GroupId(entry.group)
+        self.readers.note(group, entry.bit, entry.name, entry.state)
+        of_group = [stored for stored in self.inbox.values() if stored.group == group]
+        for stored in of_group:
+            if entry.state != READS:
+                self._take_handled(stored.id, entry.bit)
+            elif entry.also_kept:
+                stored.owed |= entry.bit
 
     def groups_then(self) -> int:
         """How many of the groups of now there were when the journal was last used; all of them
@@ -310,10 +364,17 @@ class Memory:
         self._take_deliveries(step, stored)
         self.rows.append(rows_of(stored.sequence, step, self.me))
 
-    def _take_deliveries(self, entry: Step | StillWaiting, stored: StoredEntry) -> None:
+    def _take_deliveries(self, entry: Step | StillWaiting | StillOwed, stored: StoredEntry) -> None:
         for index in range(len(entry.deliveries)):
             message, group, body = delivery_in(entry, index, self.me)
-            self.inbox[message] = StoredMessage(message, group, len(body), stored.place, index)
+            owed = PLAIN
+            if isinstance(entry, StillOwed):
+                owed = entry.owed[index]
+            elif isinstance(entry, Step):
+                owed = self.readers.owed_in(group)
+            if owed:
+                place = stored.place
+                self.inbox[message] = StoredMessage(message, group, len(body), place, index, owed)
 
     def _take_snapshot(self, snapshot: Snapshot) -> None:
         self.starts = snapshot.starts
@@ -334,6 +395,7 @@ class Memory:
         self.keys = PublicationKeys(snapshot.keys)
         self.handled = snapshot.handled
         self.late_groups = dict.fromkeys(snapshot.late_groups)
+        self.readers = ReaderTable()  # they follow in entries of their own
 
 
 def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:

@@ -94,7 +94,7 @@ def live(name: str, queues: dict[str, Any], folder: str) -> None:
 if __name__ == "__main__":
     where = sys.argv[1] if len(sys.argv) > 1 else "spans"
     Path(where).mkdir(exist_ok=True)
-    inboxes = {person: mp.Queue() for person in PEOPLE}
+    inboxes: dict[str, Any] = {person: mp.Queue() for person in PEOPLE}
     processes = [mp.Process(target=live, args=(person, inboxes, where)) for person in PEOPLE]
     for process in processes:
         process.start()

@@ -133,7 +133,7 @@ class Pages(SimpleHTTPRequestHandler):
             return str(self._modules / asked.removeprefix("modules/"))
         return str((CLIENTS if (CLIENTS / asked).suffix == ".js" else HERE) / asked)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002
         """Nothing."""
 
 
@@ -153,7 +153,7 @@ def import_map(modules: Path) -> dict[str, str]:
 
 def main() -> int:
     """Start everything, and obey."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="A text that several people edit.")
     parser.add_argument("--dir", type=Path, default=Path("shared-editor"), help="of the nodes")
     parser.add_argument("--modules", type=Path, default=Path("node_modules"), help="of npm")
     parser.add_argument("--port", type=int, default=7600, help="and those up to 13 above it")

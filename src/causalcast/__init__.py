@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         SyncReceipt,
     )
     from causalcast.simulator.runner import simulate
+    from causalcast.typed_groups import TypedGroup, TypedMessage, TypedReader
+    from causalcast.typed_sync_groups import SyncTypedGroup, SyncTypedMessage, SyncTypedReader
 
 __version__ = version.VERSION
 __all__ = [
@@ -61,6 +63,12 @@ __all__ = [
     "SyncRemoteGroup",
     "SyncRemoteMessage",
     "SyncRemoteNode",
+    "SyncTypedGroup",
+    "SyncTypedMessage",
+    "SyncTypedReader",
+    "TypedGroup",
+    "TypedMessage",
+    "TypedReader",
     "__version__",
     "connect",
     "connect_sync",
@@ -95,6 +103,12 @@ _MODULES = {
     "SyncRemoteGroup": "clients.connect_sync",
     "SyncRemoteMessage": "clients.connect_sync",
     "SyncRemoteNode": "clients.connect_sync",
+    "SyncTypedGroup": "typed_sync_groups",
+    "SyncTypedMessage": "typed_sync_groups",
+    "SyncTypedReader": "typed_sync_groups",
+    "TypedGroup": "typed_groups",
+    "TypedMessage": "typed_groups",
+    "TypedReader": "typed_groups",
     "connect": "clients.connect",
     "connect_sync": "clients.connect_sync",
     "open": "runtime.operating.opening",

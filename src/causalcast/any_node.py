@@ -17,9 +17,14 @@ it reads it.
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from causalcast.core.ids import MessageId, NodeId
+
+if TYPE_CHECKING:
+    from causalcast.typed_groups import OnUndecodable, TypedGroup
+
+Value = TypeVar("Value")
 
 # What somebody gets who comes late: what is published from now on, or also what is kept.
 Since = Literal["now", "kept"]
@@ -134,8 +139,14 @@ class AnyGroup(AnyReader, Protocol):
     ) -> AnyReceipt:
         """Publish `body`; returns when it is durable at the node. The rest travels with it."""
 
-    async def publish_many(self, bodies: Sequence[bytes]) -> Sequence[AnyReceipt]:
-        """Publish all of them in this order; returns when all are durable."""
+    async def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> Sequence[AnyReceipt]:
+        """Publish all of them in this order; returns when all are durable. The rest travels with
+        each of them."""
 
     async def subscribe(self, name: str, since: Since = "now") -> AnyReader:
         """The reader `name`, with acknowledgements of its own, which goes on where it was. A client
@@ -152,5 +163,16 @@ class AnyNode(Protocol):
     def id(self) -> NodeId:
         """The node's id; of a client, that of the node it is connected to now."""
 
-    def group(self, name: str, since: Since = "now") -> AnyGroup:
-        """A handle on a group; enter it."""
+    @overload
+    def group(self, name: str, since: Since = "now") -> AnyGroup: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: "OnUndecodable | None" = None,
+    ) -> "TypedGroup[Value]":
+        """A handle on a group; enter it. With a `type` messages carry values of it."""

@@ -10,10 +10,13 @@
     └── NodeError          the application asked a node for something it cannot do
         ├── LeftBehind     the others go on without this node: start it again, as somebody new
         ├── Unanswered     a client cannot know whether a publication was made
+        ├── Undecodable    a message of a typed group carries no value of the type; has the message
         └── Gap            a client cannot go on where it was: what it lacks is not kept any more
 
 Bugs are assertions, not exceptions of this tree.
 """
+
+from typing import Any
 
 
 class CausalcastError(Exception):
@@ -60,6 +63,14 @@ class LeftBehind(NodeError):
 
 class Unanswered(NodeError):
     """The node that was asked to publish is gone: it may have been done, or not."""
+
+
+class Undecodable(NodeError):
+    """A message of a typed group carries no value of the type. It is not acknowledged."""
+
+    def __init__(self, text: str, message: Any) -> None:
+        super().__init__(text)
+        self.message = message  # with its bytes: acknowledge it or give it back
 
 
 class Gap(NodeError):

@@ -7,6 +7,7 @@ from pathlib import Path
 import causalcast
 
 USER = """
+import dataclasses
 import causalcast
 from causalcast.testing import VirtualNode
 
@@ -17,6 +18,23 @@ async def handle(group: causalcast.Group, message: causalcast.ReceivedMessage) -
 def handle_in_a_thread(group: causalcast.SyncGroup, message: causalcast.SyncMessage) -> None:
     receipt: causalcast.SyncReceipt = group.publish(message.payload)
     print(receipt.id)
+
+@dataclasses.dataclass
+class Said:
+    text: str
+
+async def typed(node: causalcast.AnyNode, real: causalcast.Node) -> str:
+    chat: causalcast.TypedGroup[Said] = node.group("chat", type=Said)
+    await real.group("chat", type=Said).publish(Said("tea"))
+    search: causalcast.TypedReader[Said] = await chat.subscribe("search")
+    async for message in search:
+        said: causalcast.TypedMessage[Said] = message
+        return said.value.text
+    return ""
+
+def typed_in_a_thread(node: causalcast.SyncNode) -> str:
+    with node.group("chat", type=Said) as chat:
+        return next(iter(chat)).value.text
 
 async def application(node: causalcast.AnyNode) -> None:
     async with node.group("chat") as chat:
@@ -52,6 +70,9 @@ def test_programs_can_be_annotated_and_mistakes_are_found(tmp_path: Path) -> Non
     mistakes = """
 causalcast.opne("node.toml")
 node: causalcast.AnyNode = object()
+async def wrong(node: causalcast.AnyNode) -> int:
+    await node.group("chat", type=Said).publish("tea")
+    return (await anext(node.group("chat", type=Said))).value.text
 async def marked(message: causalcast.AnyMessage) -> None:
     await message.ack(durable=True)
 """
@@ -59,4 +80,6 @@ async def marked(message: causalcast.AnyMessage) -> None:
     assert 'has no attribute "opne"' in said
     assert 'expression has type "object", variable has type "AnyNode"' in said
     assert 'Unexpected keyword argument "durable"' in said  # the disk of a node is not a client's
-    assert "Found 3 errors" in said, said
+    assert 'incompatible type "str"; expected "Said"' in said
+    assert 'got "str", expected "int"' in said
+    assert "Found 5 errors" in said, said

@@ -18,7 +18,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args, overload
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -34,6 +34,9 @@ from causalcast.clients.subscriptions import Subscriptions
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, NodeError, WireError
 from causalcast.limits import Span
+from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
+
+Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -144,14 +147,39 @@ class RemoteNode:
         process and at another node."""
         return self._position.as_data()
 
-    def group(self, name: str, since: Since = "now") -> RemoteGroup:
+    @overload
+    def group(self, name: str, since: Since = "now") -> RemoteGroup: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: OnUndecodable | None = None,
+    ) -> TypedGroup[Value]: ...
+
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
+        undecodable: OnUndecodable | None = None,
+    ) -> RemoteGroup | TypedGroup[Value]:
         """A handle on a group; entering it subscribes. `since` is for the first time: what comes
-        from "now" on, or also what the node has "kept". After that the client goes on."""
+        from "now" on, or also what the node has "kept". After that the client goes on.
+
+        With a `type` (a dataclass, a msgspec.Struct or a pydantic model) messages carry values of
+        it; what cannot be decoded goes to `undecodable`, or raises `Undecodable`.
+        """
         self._check_entered()
         reader = self._subscriptions.reader_of(name)
-        if isinstance(reader, RemoteGroup):
-            return reader
-        return RemoteGroup(self._subscriptions, name, since)
+        group = reader
+        if not isinstance(group, RemoteGroup):
+            group = RemoteGroup(self._subscriptions, name, since)
+        return group if type is None else typed(group, type, undecodable)
 
     def together(self, *names: str, since: Since = "now") -> RemoteGroups:
         """Several groups with one queue: what is read there is never an effect before its cause,

@@ -15,7 +15,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from causalcast.any_node import Since
 from causalcast.clients.connect import RemoteNode, connect
@@ -28,8 +28,10 @@ from causalcast.clients.remote_group import (
 )
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import NodeError
+from causalcast.typed_sync_groups import OnSyncUndecodable, SyncTypedGroup, typed_sync
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 def connect_sync(
@@ -84,6 +86,19 @@ class SyncRemoteMessage:
     def ack(self) -> None:
         """Say that it is handled: the client's position is behind it when this returns."""
         self._node.run(self._message.ack())
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether it was given back."""
+        return self._message.is_given_back
+
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next."""
+
+        async def give_back() -> None:
+            self._message.give_back()
+
+        self._node.run(give_back())
 
     def __repr__(self) -> str:
         return repr(self._message)
@@ -151,11 +166,17 @@ class SyncRemoteGroup:
         group = self._node.remote().group(self._names[0])
         return self._node.run(group.publish(body, headers, content_type, key))
 
-    def publish_many(self, bodies: Sequence[bytes]) -> list[RemoteReceipt]:
+    def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> list[RemoteReceipt]:
         """Publish all of them in this order; returns when all are durable."""
         if len(self._names) > 1:
             raise NodeError("publish to one group: node.group(name).publish_many(bodies)")
-        return self._node.run(self._node.remote().group(self._names[0]).publish_many(bodies))
+        group = self._node.remote().group(self._names[0])
+        return self._node.run(group.publish_many(bodies, headers, content_type))
 
     def receive(self, timeout: float | None = None) -> SyncRemoteMessage | None:
         """The next message; None if none has come after `timeout` seconds."""
@@ -235,9 +256,30 @@ class SyncRemoteNode:
             self._remote = None
             self._end()
 
-    def group(self, name: str, since: Since = "now") -> SyncRemoteGroup:
+    @overload
+    def group(self, name: str, since: Since = "now") -> SyncRemoteGroup: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: OnSyncUndecodable | None = None,
+    ) -> SyncTypedGroup[Value]: ...
+
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
+        undecodable: OnSyncUndecodable | None = None,
+    ) -> SyncRemoteGroup | SyncTypedGroup[Value]:
         """As `RemoteNode.group`."""
-        return SyncRemoteGroup(self, [name], since)
+        group = SyncRemoteGroup(self, [name], since)
+        return group if type is None else typed_sync(group, type, undecodable)
 
     def together(self, *names: str, since: Since = "now") -> SyncRemoteGroup:
         """As `RemoteNode.together`."""

@@ -186,9 +186,16 @@ class RemoteGroup(Line):
         note(self._subscriptions.position.past, self.name, message)
         return RemoteReceipt(message, self.name)
 
-    async def publish_many(self, bodies: Sequence[bytes]) -> list[RemoteReceipt]:
+    async def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> list[RemoteReceipt]:
         """Publish all of them in this order; returns when all are durable."""
-        tasks = [asyncio.ensure_future(self.publish(body)) for body in bodies]
+        tasks = [
+            asyncio.ensure_future(self.publish(body, headers, content_type)) for body in bodies
+        ]
         try:
             return [await task for task in tasks]
         finally:

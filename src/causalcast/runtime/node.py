@@ -13,7 +13,7 @@ Everything here runs in the event loop that opened the node.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar, overload
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
@@ -33,6 +33,9 @@ from causalcast.runtime.observing.metrics_server import MetricsServer
 from causalcast.runtime.reader import MESSAGES_PER_TURN, Reader, TakesTurns
 from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many
 from causalcast.runtime.storage.reader_table import PLAIN, check_name
+from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
+
+Value = TypeVar("Value")
 
 SINCE: Final = ("now", "kept")
 
@@ -159,16 +162,22 @@ class Group(GroupReader[ReceivedMessage]):
         message = published if isinstance(published, int) else await published
         return Receipt(self._host, message, self.name)
 
-    async def publish_many(self, bodies: Sequence[bytes]) -> list[Receipt]:
+    async def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> list[Receipt]:
         """Publish all of them in this order; returns when all are durable here.
 
         If one cannot be published, those before it are, and it says which of them it is.
         """
         self._refuse(bodies)
+        said = said_of(headers, content_type)
         published: list[MessageId | Awaitable[MessageId]] = []
         for number, body in enumerate(bodies):
             try:
-                one = self._host.publish(self._group, body)
+                one = self._host.publish(self._group, body, None, said)
                 if not isinstance(one, int) and not asyncio.isfuture(one):
                     one = await one  # it has no number yet: those behind it must wait
             except NodeError as error:
@@ -403,12 +412,35 @@ class Node:
         if host.running.failure is not None:
             raise host.running.failure
 
-    def group(self, name: str, since: Since = "now") -> Group:
+    @overload
+    def group(self, name: str, since: Since = "now") -> Group: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: OnUndecodable | None = None,
+    ) -> TypedGroup[Value]: ...
+
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
+        undecodable: OnUndecodable | None = None,
+    ) -> Group | TypedGroup[Value]:
         """A handle on a group; joins it when its context is entered, unless a member.
 
         `since` says what a node gets that joins late: what comes from "now" on, or before that
         also what the others have "kept", where the protocol offers it. A member goes on where
         it was, whatever is said here.
+
+        With a `type` (a dataclass, a msgspec.Struct or a pydantic model) messages carry values of
+        it; what cannot be decoded goes to `undecodable`, or raises `Undecodable`.
         """
         host = self._running()
         if since not in SINCE:
@@ -418,7 +450,8 @@ class Node:
         except KeyError:
             known = ", ".join(self.config.blueprint.groups.names)
             raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
-        return Group(host, name, group, since)
+        handle = Group(host, name, group, since)
+        return handle if type is None else typed(handle, type, undecodable)
 
     def on_message(self, callback: Callable[[ReceivedMessage], object], *groups: str) -> None:
         """Call `callback` with every message of these groups from now on, in one causal order.

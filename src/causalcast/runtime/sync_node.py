@@ -16,7 +16,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from causalcast.any_node import Since
 from causalcast.core.ids import MessageId, NodeId
@@ -25,8 +25,10 @@ from causalcast.runtime.node import Controlled, Group, Node, Receipt
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.reader import Reader
 from causalcast.runtime.received_message import ReceivedMessage
+from causalcast.typed_sync_groups import OnSyncUndecodable, SyncTypedGroup, typed_sync
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 class SyncMessage:
@@ -65,6 +67,11 @@ class SyncMessage:
     def content_type(self) -> str:
         """What kind of payload it is, in its publisher's words; empty if it does not say."""
         return self.message.content_type
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether it was given back."""
+        return self.message.is_given_back
 
     def ack(self) -> None:
         """Say that it is handled: after a restart it is not handed over again.
@@ -229,9 +236,14 @@ class SyncGroup(SyncReading):
         publishing = self._group.publish(body, headers, content_type)
         return SyncReceipt(self._node, self._node.run(publishing))
 
-    def publish_many(self, bodies: Sequence[bytes]) -> list[SyncReceipt]:
+    def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> list[SyncReceipt]:
         """Publish all of them in this order; returns when all are durable here."""
-        receipts = self._node.run(self._group.publish_many(bodies))
+        receipts = self._node.run(self._group.publish_many(bodies, headers, content_type))
         return [SyncReceipt(self._node, receipt) for receipt in receipts]
 
     def subscribe(self, name: str, since: Since = "now") -> SyncReader:
@@ -287,9 +299,33 @@ class SyncNode:
             failure, self._failure = self._failure, None
             raise failure
 
-    def group(self, name: str, since: Since = "now") -> SyncGroup:
-        """A handle on a group; joins it when its context is entered, unless a member."""
-        return SyncGroup(self, self._node.group(name, since))
+    @overload
+    def group(self, name: str, since: Since = "now") -> SyncGroup: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: OnSyncUndecodable | None = None,
+    ) -> SyncTypedGroup[Value]: ...
+
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
+        undecodable: OnSyncUndecodable | None = None,
+    ) -> SyncGroup | SyncTypedGroup[Value]:
+        """A handle on a group; joins it when its context is entered, unless a member.
+
+        With a `type` messages carry values of it; see `Node.group`.
+        """
+        group = SyncGroup(self, self._node.group(name, since))
+        return group if type is None else typed_sync(group, type, undecodable)
 
     def on_message(self, callback: Callable[[SyncMessage], object], *groups: str) -> None:
         """Call `callback` with every message of these groups from now on, in one causal order.

@@ -21,7 +21,7 @@ import collections
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
@@ -36,10 +36,12 @@ from causalcast.runtime.received_message import Keeper, ReceivedMessage, ack_man
 from causalcast.runtime.storage.reader_table import MOST_READERS, check_name
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
+from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
 
 ACKNOWLEDGE_WITHIN: Final = 50_000  # microseconds until an acknowledgement is surely durable
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 Application = Callable[["VirtualNode"], Coroutine[Any, Any, None]]
 
 
@@ -256,11 +258,17 @@ class VirtualGroup(VirtualReading):
         await applications.until_durable(self._node.id, message)
         return VirtualReceipt(message, self.name)
 
-    async def publish_many(self, bodies: Sequence[bytes]) -> list[VirtualReceipt]:
+    async def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "",
+    ) -> list[VirtualReceipt]:
         """Publish all of them in this order; returns when all are durable here."""
         self._node.check_alive()
         applications, me = self._node.applications, self._node.id
-        published = [applications.cluster.publish(me, body, self.name) for body in bodies]
+        said, publish = said_of(headers, content_type), applications.cluster.publish
+        published = [publish(me, body, self.name, said) for body in bodies]
         for message in published:
             await applications.until_durable(me, message)
         return [VirtualReceipt(message, self.name) for message in published]
@@ -327,12 +335,33 @@ class VirtualNode:
         self.life = life
         self.inbox = inbox
 
-    def group(self, name: str, since: Since = "now") -> VirtualGroup:
+    @overload
+    def group(self, name: str, since: Since = "now") -> VirtualGroup: ...
+
+    @overload
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value],
+        undecodable: OnUndecodable | None = None,
+    ) -> TypedGroup[Value]: ...
+
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
+        undecodable: OnUndecodable | None = None,
+    ) -> VirtualGroup | TypedGroup[Value]:
         """A handle on a group; joins it when its context is entered, unless a member."""
         group = self.applications.cluster.group_id(name)
         if not self.is_member(group):
             check_since(since, self.applications.cluster.protocol, name)
-        return VirtualGroup(self, name, group)
+        handle = VirtualGroup(self, name, group)
+        return handle if type is None else typed(handle, type, undecodable)
 
     def status(self) -> dict[str, Any]:
         """How much was published and delivered here, per group and over all lives."""

@@ -106,6 +106,8 @@ def has_wheel(name: str, pin: str, machine: str, python: str) -> bool:
         target += ["--implementation", "cp"]
     command = [sys.executable, "-m", "pip", "index", "versions", name, "--json", *target]
     command += ["--python-version", python, "--only-binary", ":all:", "--disable-pip-version-check"]
+    if re.search("[a-z]", pin):  # of some packages there is nothing else
+        command.append("--pre")
     for attempt in range(3):  # a registry may be out of reach for a moment
         time.sleep(5 * attempt)
         done = subprocess.run(command, capture_output=True, text=True, check=False)

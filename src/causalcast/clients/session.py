@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from causalcast.clients import protocol
 from causalcast.clients.kept_log import KeptLog, is_behind
+from causalcast.clients.patience import Patience
 from causalcast.clients.protocol import Position, Publish, Refusal, Reply, Request
 from causalcast.clients.publications import Publications
 from causalcast.core.ids import MessageId
@@ -187,7 +188,7 @@ class Session:
     async def run(self) -> None:
         """Until it hangs up, or one side has enough of the other."""
         self._log.listeners[self._news] = None
-        sending = asyncio.create_task(self._send_messages())
+        sending = asyncio.create_task(self._send_patiently())
         reading = asyncio.create_task(self._read_requests())
         try:
             done, _ = await asyncio.wait([sending, reading], return_when=asyncio.FIRST_COMPLETED)
@@ -205,9 +206,7 @@ class Session:
             async with asyncio.timeout(SENT_WITHIN.value):
                 await self._connection.send(frame)
         except TimeoutError:
-            raise Ended(
-                protocol.TOO_SLOW, f"nothing was read for {SENT_WITHIN.value:g} s"
-            ) from None
+            raise _read_nothing() from None
 
     # What it asks for
 
@@ -374,7 +373,18 @@ class Session:
 
     # What it gets
 
-    async def _send_messages(self) -> None:
+    async def _send_patiently(self) -> None:
+        patience = Patience(SENT_WITHIN.value)
+        try:
+            await self._send_messages(patience)
+        except asyncio.CancelledError:
+            if patience.is_over:
+                raise _read_nothing() from None
+            raise
+        finally:
+            patience.close()
+
+    async def _send_messages(self, patience: Patience) -> None:
         log, passed = self._log, 0
         while True:
             self._news.clear()
@@ -391,7 +401,10 @@ class Session:
                 self._make_room(one.id)  # it may be sent again
                 self._unacknowledged[one.id] = (one.group, len(one.body))
                 self._bytes += len(one.body)
-                await self.send(protocol.delivery_frame(one.id, one.group, one.body, self._binary))
+                frame = protocol.delivery_frame(one.id, one.group, one.body, self._binary)
+                patience.begin()
+                await self._connection.send(frame)
+                patience.end()
             else:
                 passed += 1
                 if passed % PASSED_OVER.value == 0:
@@ -409,6 +422,10 @@ class Session:
                     f"{lacks} of {group!r} is not kept any more, and this client had not "
                     "acknowledged enough to be sent it",
                 )
+
+
+def _read_nothing() -> Ended:
+    return Ended(protocol.TOO_SLOW, f"nothing was read for {SENT_WITHIN.value:g} s")
 
 
 def _id_of(request: Request) -> int:

@@ -122,6 +122,10 @@ class Table:
             found.append(Table(self.where, content, name, self._lines))
         return found
 
+    def patterns(self) -> list[str]:
+        """The keys that stand for all names that begin like them: `"doc/*"`."""
+        return [key for key in self._content if key.endswith("*")]
+
     def rest(self) -> dict[str, Any]:
         """All keys that were not taken yet, taken together."""
         content, self._content = self._content, {}

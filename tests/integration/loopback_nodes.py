@@ -174,7 +174,7 @@ def disorder(run: Run) -> list[str]:
     causes = _closure(direct)
     wrong = []
     for node, messages in delivered.items():
-        due = {m for m, group in group_of.items() if node in members[group]}
+        due = {m for m, group in group_of.items() if node in members.get(group, ())}
         if len(set(messages)) != len(messages):
             wrong.append(f"node {node} delivered something twice")
         if set(messages) != due:

@@ -61,6 +61,7 @@ CODES = {
 FORMATS = {
     "core.duration": "MICROSECOND MILLISECOND SECOND",
     "core.ids": "NUMBER_BITS NUMBER_MASK NODE_LIMIT",
+    "core.made_groups": "FIRST_MADE NEWS _IDS",
     "datagrams.plain_bytes": "VERSION LARGEST",
     "datagrams.point_to_point": "NUMBERS TOKENS WIDEST EARLY_BITS",
     "datagrams.sealed_bytes": "KEY_BYTES COOKIE_BYTES PROOF_BYTES SEAL_BYTES OVERHEAD",

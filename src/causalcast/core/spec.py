@@ -285,7 +285,9 @@ class ProtocolSpec(LayerSpec):
     sentence that people see beside the promises. `adds_to_bodies`: how many bytes a body may grow
     by inside, where a protocol hosts others and gives them its own messages to carry. `offers`:
     `explain` and `stability`, which the application may ask for; `kept` for late members;
-    `new_groups` if what nodes kept is still good when groups are added behind those it began with.
+    `new_groups` if what nodes kept is still good when groups are added behind those it began with;
+    `made_groups` if groups can be made while it runs: everything reaches every node in causal
+    order, and to the protocol a group is nothing but a number.
     """
 
     def __init__(

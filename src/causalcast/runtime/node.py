@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar, overload
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
+from causalcast.core.made_groups import NEWS
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import MissingDependency, NodeError
 from causalcast.runtime.group_reader import GroupReader
@@ -292,6 +293,8 @@ class Group(GroupReader[ReceivedMessage]):
 
     def check_only_reader(self) -> None:
         """Raise NodeError if somebody else reads the group, or nobody can."""
+        if not self._host.parts.directory.is_there(self._group):
+            raise NodeError(f"{self.name!r} was removed (`remove_group`)")
         if not self._host.inbox.readers.owed_in(self._group) & PLAIN:
             raise self._host.parts.readers.not_read(self._group)
         if self._host.inbox.is_read(self._group):
@@ -445,13 +448,46 @@ class Node:
         host = self._running()
         if since not in SINCE:
             raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
-        try:
-            group = self.config.blueprint.groups.id_of(name)
-        except KeyError:
-            known = ", ".join(self.config.blueprint.groups.names)
-            raise NodeError(f"no group {name!r} (this cluster has: {known})") from None
+        group = host.parts.directory.id_of(name)
         handle = Group(host, name, group, since)
         return handle if type is None else typed(handle, type, undecodable)
+
+    async def create_group(self, name: str) -> Group:
+        """Make a group while the cluster runs, and be a member of it; one that there is already is
+        no error. Returns when that is durable here.
+
+        All nodes hear of it before anything that is published to it. Who is a member from the
+        beginning says `[groups]`, by prefixes: `"doc/*" = "*"`; others join as any group.
+        """
+        host = self._running()
+        directory = host.parts.directory
+        while True:
+            news = directory.news_of_making(name)
+            if news is None:
+                break
+            published = host.publish(NEWS, news.encode())
+            await _all_of([published])
+        group = self.group(name)
+        group.join()
+        await host.wait_durable()  # that it is a member, too
+        return group
+
+    async def remove_group(self, name: str) -> None:
+        """Let there be no such group any more, at any node: what nobody has handled there goes with
+        it. Only groups that were made can be removed. Returns when that is durable here."""
+        host = self._running()
+        news = host.parts.directory.news_of_removing(name)
+        await _all_of([host.publish(NEWS, news.encode())])
+
+    def groups(self) -> list[str]:
+        """All groups that there are, as far as this node has heard: those of its file, and those
+        that were made."""
+        return self._running().parts.directory.names()
+
+    def on_groups(self, callback: Callable[[str, bool], object]) -> None:
+        """Call `callback` with the name of every group that is made from now on, and True; with
+        False when it is removed."""
+        self._running().parts.directory.listeners.append(callback)
 
     def on_message(self, callback: Callable[[ReceivedMessage], object], *groups: str) -> None:
         """Call `callback` with every message of these groups from now on, in one causal order.
@@ -464,7 +500,7 @@ class Node:
         names = groups or tuple(self.status()["groups"])
         for name in names:
             self.group(name).check_only_reader()
-        ids = {self.config.blueprint.groups.id_of(name): name for name in names}
+        ids = {host.parts.directory.id_of(name): name for name in names}
         host.inbox.call_together(list(ids), Caller(host, ids, callback).hand_over)
 
     def explain(self, message: MessageId) -> list[MessageId]:

@@ -30,7 +30,7 @@ from causalcast.registry import find_detector, find_overlay, find_protocol
 from causalcast.runtime.links.address_book import Address
 from causalcast.runtime.links.links import CONTROL_PER_SECOND, SEND_BUFFER_BYTES
 from causalcast.runtime.security.identity import Identity
-from causalcast.runtime.security.rights import Rights
+from causalcast.runtime.security.rights import GroupPatterns, Rights
 from causalcast.toml_table import Table
 from causalcast.trace.kinds import LEVELS
 from causalcast.trace.node_log import MAX_BYTES
@@ -189,6 +189,7 @@ class NodeConfig:
     durable: bool = True  # False: nothing is kept over a restart, and publishing waits for no disk
     security: Security = field(default_factory=Security)
     rights: Rights = field(default_factory=Rights)
+    patterns: GroupPatterns = field(default_factory=GroupPatterns)  # of groups made later
     always_new: bool = False  # another id in every life
     contacts: list[Address] = field(default_factory=list)  # through whom it joins
     late_groups: list[GroupId] = field(default_factory=list)  # it joins them when it comes
@@ -222,6 +223,9 @@ class NodeConfig:
         rights = self.rights.facts(blueprint.groups.names)
         if rights:
             facts["rights"] = _fact(rights)
+        patterns = self.patterns.facts()
+        if patterns:
+            facts["groups made later"] = _fact(patterns)
         if self.is_changing():
             facts["overlay options"] = _fact(blueprint.overlay_options)
             facts["groups"] = _fact(blueprint.groups.names)
@@ -290,6 +294,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
     overlay_table = table.table("overlay")
     overlay = overlay_table.text("kind", "full_mesh", (*GRAPHS, *CHANGING))
     late_groups: list[GroupId] = []
+    patterns = GroupPatterns()
     if overlay in CHANGING:
         if peers:
             raise cluster_table.wrong("peers", "…", f"none: {overlay} finds neighbours by itself")
@@ -302,7 +307,9 @@ def _read(table: Table, folder: Path) -> NodeConfig:
                 f"in cluster.peers, or choose an overlay that nodes join ({', '.join(CHANGING)})"
             )
         nodes = sorted([me, *peers])
-        groups = _groups(table.table("groups"), nodes)
+        group_table = table.table("groups")
+        patterns = _patterns(group_table, nodes)
+        groups = _groups(group_table, nodes)
         blueprint = _fixed_blueprint(table, overlay_table, overlay, nodes, groups, folder)
     cluster_table.finish()
     trace_table = table.table("trace")
@@ -323,7 +330,9 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         metrics = _address(metrics_table, "listen", metrics_table.text("listen"))
     metrics_table.finish()
     clients = _clients(table, security, blueprint, folder)
-    rights = Rights.read(table.table("rights"), groups)
+    rights_table = table.table("rights")
+    patterns.read_rights(rights_table)
+    rights = Rights.read(rights_table, groups)
     rights.check_members(groups, table.where)
     table.finish()
     config = NodeConfig(
@@ -346,6 +355,7 @@ def _read(table: Table, folder: Path) -> NodeConfig:
         event_loop=event_loop,
         security=security,
         rights=rights,
+        patterns=patterns,
         always_new=always_new,
         contacts=contacts,
         late_groups=late_groups,
@@ -521,6 +531,20 @@ def _edges(table: Table, nodes: list[NodeId]) -> list[graphs.Edge]:
                 raise table.wrong("edges", edge, f"nodes of this cluster ({_listed(nodes)})")
         edges.append((edge[0], edge[1]))
     return edges
+
+
+def _patterns(table: Table, nodes: list[NodeId]) -> GroupPatterns:
+    """Who is in groups that are made later: `"doc/*" = "*"`, taken out of [groups]."""
+    patterns = GroupPatterns()
+    for name in table.patterns():
+        value = table.anything(name)
+        if value == "*":
+            patterns.members[name[:-1]] = None
+        elif isinstance(value, list) and all(node in nodes for node in value):
+            patterns.members[name[:-1]] = frozenset(NodeId(node) for node in value)
+        else:
+            raise table.wrong(name, value, f"'*' or a list of node ids ({_listed(nodes)})")
+    return patterns
 
 
 def _groups(table: Table, nodes: list[NodeId]) -> Groups:

@@ -7,7 +7,7 @@ from typing import Final
 from causalcast.errors import TraceError
 from causalcast.runtime.machine import Machine
 from causalcast.runtime.node_config import NodeConfig
-from causalcast.runtime.storage.durable_entry import NO_GROUP, TraceRows, in_full
+from causalcast.runtime.storage.durable_entry import TraceRows, in_full
 from causalcast.trace.kinds import KIND_CODE
 from causalcast.trace.node_log import SUFFIX, NodeLog, NodeLogHeader, pieces_of, put_aside
 from causalcast.version import VERSION
@@ -102,5 +102,5 @@ def _add_rows(log: NodeLog, rows: TraceRows) -> None:
         log.add(rows.at_us, PUBLISH, message, group, payload_bytes=size)
     for message, group, size in rows.delivered:
         log.add(rows.at_us, DELIVER, message, group, payload_bytes=size)
-    if rows.left != NO_GROUP:
-        log.add(rows.at_us, LEAVE, group=rows.left)
+    for left in in_full(rows.left):
+        log.add(rows.at_us, LEAVE, group=left)

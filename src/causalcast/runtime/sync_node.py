@@ -327,6 +327,18 @@ class SyncNode:
         group = SyncGroup(self, self._node.group(name, since))
         return group if type is None else typed_sync(group, type, undecodable)
 
+    def create_group(self, name: str) -> SyncGroup:
+        """Make a group while the cluster runs; see `Node.create_group`."""
+        return SyncGroup(self, self.run(self._node.create_group(name)))
+
+    def remove_group(self, name: str) -> None:
+        """Let there be no such group any more; see `Node.remove_group`."""
+        self.run(self._node.remove_group(name))
+
+    def groups(self) -> list[str]:
+        """All groups that there are, as far as this node has heard."""
+        return self.call(self._node.groups)
+
     def on_message(self, callback: Callable[[SyncMessage], object], *groups: str) -> None:
         """Call `callback` with every message of these groups from now on, in one causal order.
 

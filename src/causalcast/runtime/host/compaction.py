@@ -4,14 +4,16 @@ The snapshot is taken between two steps. Steps whose entries are still on their 
 part of it, so their deliveries and trace rows are written with it too.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from causalcast.core.ids import MessageId
+from causalcast.core.made_groups import Standing
 from causalcast.core.message import Publication
 from causalcast.limits import Limit
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.storage.durable_entry import (
+    MadeNames,
     MoreRecords,
     ReaderStands,
     Snapshot,
@@ -40,6 +42,14 @@ BYTES_PER_ENTRY: Final = Limit(
     most=1 << 26,
     unit="bytes",
     about="bodies in one entry of a snapshot, unless a single one is larger",
+)
+NAMES_PER_ENTRY: Final = Limit(
+    "runtime.host.compaction.names_per_entry",
+    4096,
+    least=1,
+    most=1 << 16,
+    unit="names",
+    about="groups made at run time in one entry of a snapshot",
 )
 RECORD_BYTES_PER_ENTRY: Final = Limit(
     "runtime.host.compaction.record_bytes_per_entry",
@@ -85,6 +95,7 @@ class Compaction:
         # Deliveries whose entries are not durable yet, and the readers they are for.
         on_their_way: Iterable[tuple[Publication, int]],
         load: Callable[[Place, int], bytes],
+        made: Sequence[Standing] = (),  # groups
     ) -> None:
         waiting = [
             _Delivery(w.id, w.group, w.body, w.place, w.index, w.size, w.owed)
@@ -98,6 +109,9 @@ class Compaction:
         first, *more = _in_parts(snapshot.records)
         snapshot.records = first
         self._head = [encode(snapshot), *(encode(MoreRecords(records)) for records in more)]
+        for first_name in range(0, len(made), NAMES_PER_ENTRY.value):
+            some = made[first_name : first_name + NAMES_PER_ENTRY.value]
+            self._head.append(encode(MadeNames(list(some))))
         self._head += [encode(ReaderStands(*standing)) for standing in readers.standing()]
         self._inbox = inbox
         self._load = load

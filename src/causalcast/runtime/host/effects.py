@@ -25,10 +25,12 @@ from causalcast.core.effects import (
     StartTimer,
 )
 from causalcast.core.ids import MessageId, NodeId, origin_of
+from causalcast.core.made_groups import FIRST_MADE, NEWS
 from causalcast.core.message import Publication
 from causalcast.core.stack import Stack
 from causalcast.core.world import World, perform
 from causalcast.errors import LeftBehind
+from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.rows import Rows
@@ -96,6 +98,7 @@ class Effects(World):
         self._fail = fail
         self._has_signatures = signed
         self.waiting = waiting
+        self.directory: GroupDirectory  # set when it is made: it is made of this, too
         self._released: dict[MessageId, int] = {}  # in this step, and since when they had waited
 
     def perform(self, effects: list[Effect]) -> None:
@@ -120,7 +123,7 @@ class Effects(World):
                 since = self._released.pop(publication.id, 0) if self._released else 0
                 if waiting.by_message:
                     since = waiting.release(publication.id) or since
-                if publication.group in groups:
+                if publication.group in groups and self._may_come(publication):
                     if since:
                         self._observed.took.observe(self._state.at_us - since)
                     else:
@@ -131,6 +134,9 @@ class Effects(World):
                     if has_metadata(publication.body):
                         self._observed.measure(publication.body)
                     inbox.add(publication, None, 0, inbox.readers.owed_in(publication.group))
+                elif publication.group == NEWS:
+                    self.directory.hear(self.unsigned(publication))
+                    groups = self._stack.groups  # it may be in another one now
             else:
                 perform([effect], self._me, self)
                 groups = self._stack.groups  # it may have joined one
@@ -161,9 +167,12 @@ class Effects(World):
         if self.waiting.by_message:
             since = self.waiting.release(effect.publication.id) or since
         publication = self.unsigned(effect.publication)
-        if publication.group not in self._stack.groups:
-            return
         state = self._state
+        if publication.group not in self._stack.groups or not self._may_come(publication):
+            if publication.group == NEWS and self.directory.hear(publication):
+                state.owed.append(0)
+                state.deliveries.append(publication)
+            return
         if self._rows.wants[DELIVER]:
             about = (publication.id, publication.group, -1, payload_size(publication.body))
             state.later(self._rows.add, state.at_us, DELIVER, *about)
@@ -171,6 +180,9 @@ class Effects(World):
         owed.append(self._inbox.readers.owed_in(publication.group))
         state.deliveries.append(publication)
         state.later(self._hand_over, publication, index, since or state.at_us, owed)
+
+    def _may_come(self, publication: Publication) -> bool:
+        return publication.group < FIRST_MADE or self.directory.takes(publication)
 
     def _hand_over(
         self, publication: Publication, index: int, arrived_us: int, owed: list[int]

@@ -376,6 +376,11 @@ class Host:
         """The application has handled `message`; returns what is done when that is durable."""
         return self.parts.acknowledgements.add(message)
 
+    async def wait_durable(self) -> None:
+        """Wait until all that has happened so far is durable."""
+        await self._drain()
+        self.running.check_alive()
+
     async def wait_stable(self, message: MessageId) -> None:
         """Wait until every member has delivered `message`, as far as the protocol tells."""
         stability = self.parts.effects.stability

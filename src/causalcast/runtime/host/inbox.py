@@ -176,9 +176,15 @@ class Inbox:
             self._add_for(named, waiting, size)
 
     def _named_of(self, group: GroupId, owed: int) -> list[NamedInbox]:
-        return [
-            named for key, named in self.named.items() if key[0] == group and owed & named.of.bit
-        ]
+        found = []
+        owed &= ~PLAIN
+        while owed:
+            bit = owed & -owed
+            owed ^= bit
+            named = self.named.get((group, bit))
+            if named is not None:
+                found.append(named)
+        return found
 
     def _add_for(self, named: NamedInbox, waiting: Waiting | Publication, size: int) -> None:
         named.queue.append(waiting)
@@ -216,14 +222,26 @@ class Inbox:
         for message in [one.id for one in self.unacknowledged.values() if one.group == group]:
             self.acknowledge(message)
         plain = self._of(group)
-        while plain.queue:
-            waiting = plain.queue.popleft()
-            if isinstance(waiting, Publication):
+        waits, plain.queue = plain.queue, collections.deque()
+        for waiting in waits:
+            if waiting.group != group:  # they are read together
+                plain.queue.append(waiting)
+            elif isinstance(waiting, Publication):
                 self._taken(waiting)
             elif waiting.body is not None and not waiting.owed:
                 self._in_memory -= waiting.size
                 waiting.body = None
         _wake(plain)
+
+    def forget(self, group: GroupId) -> None:
+        """A group was removed, and all that nobody has handled goes with it."""
+        for bit in [key[1] for key in self.named if key[0] == group]:
+            self.end(group, bit)
+        self.end(group, PLAIN)
+        self.readers.forget(group)
+        self._groups.pop(group, None)
+        if self.handled is not None:
+            self.handled.pop(group, None)
 
     def take_for(self, named: NamedInbox) -> Publication | None:
         """The next delivery for a reader with a name; None if nothing waits."""

@@ -3,6 +3,7 @@
 import logging
 
 from causalcast.core.ids import NodeId
+from causalcast.core.made_groups import MadeGroups
 from causalcast.core.stack import Stack
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.acquaintances import Acquaintances
@@ -40,6 +41,7 @@ class JournalKeeper:
         acknowledgements: Acknowledgements,
         acquaintances: Acquaintances,
         earlier: EarlierLife,
+        made: MadeGroups,
         compact_bytes: int,
         nodes: list[NodeId],  # those of the cluster's plan
     ) -> None:
@@ -56,6 +58,7 @@ class JournalKeeper:
         self._acknowledgements = acknowledgements
         self._acquaintances = acquaintances
         self._earlier = earlier
+        self._made = made
         self._compact_bytes = compact_bytes
         self._nodes = nodes
         self._compact_at = compact_bytes
@@ -80,7 +83,8 @@ class JournalKeeper:
         bodies = StoredBodies(journal.read, self._me)  # another thread uses these
         held = self._steps.held
         snapshot = self._snapshot(records)
-        compaction = Compaction(snapshot, self._inbox, held.deliveries(), bodies.load)
+        made = self._made.standing()
+        compaction = Compaction(snapshot, self._inbox, held.deliveries(), bodies.load, made)
         # They are no longer in the inbox that is written.
         handled = self._acknowledgements.take()
         self._is_compacting = True

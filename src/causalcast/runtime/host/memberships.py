@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId
+from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.stack import Stack
 from causalcast.errors import NodeError
+from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.steps import Steps
@@ -22,7 +23,7 @@ class Memberships:
         steps: Steps,
         rows: Rows,
         running: Running,
-        groups: Groups,
+        directory: GroupDirectory,
         news: asyncio.Event,  # who waits to be a member of a group looks again
         may_subscribe: Callable[[GroupId], bool],
     ) -> None:
@@ -30,15 +31,22 @@ class Memberships:
         self._steps = steps
         self._rows = rows
         self._running = running
-        self._groups = groups
+        self._directory = directory
         self._news = news
         self._may_subscribe = may_subscribe
 
     def join(self, group: GroupId) -> None:
         """Become a member of `group`, or ask to become one where somebody has to admit it."""
         self._running.check_open()
-        name = self._groups.names[group]
-        if not self._may_subscribe(group):
+        name = self._directory.name_of(group)
+        if group >= FIRST_MADE:
+            reason = self._directory.refusal(group)
+            if reason:
+                raise NodeError(f"cannot join {name!r}: {reason}")
+            may_subscribe = self._directory.may_subscribe(group)
+        else:
+            may_subscribe = self._may_subscribe(group)
+        if not may_subscribe:
             raise NodeError(
                 f"no right to be a member of {name!r}; list node {self._stack.me} under subscribe "
                 f"in [rights.{name}] of all nodes"
@@ -58,7 +66,7 @@ class Memberships:
             self._running.check_alive()
             if not self._stack.is_joining(group):
                 reason = self._stack.multicast.refusal(group, joining=True) or "it was withdrawn"
-                name = self._groups.names[group]
+                name = self._directory.name_of(group)
                 raise NodeError(f"the join of {name!r} came to nothing: {reason}")
             self._news.clear()
             await self._news.wait()

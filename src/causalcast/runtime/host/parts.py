@@ -15,6 +15,7 @@ from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.contacts import Contacts
 from causalcast.runtime.host.earlier_life import EarlierLife
 from causalcast.runtime.host.effects import Effects
+from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.journal_keeper import JournalKeeper
 from causalcast.runtime.host.key_watch import KeyWatch
@@ -89,6 +90,11 @@ class Parts:
             self.silent.believe, protocol.events, protocol.ends, _when_the_step_is_over(loop, fail),
             config.security.sign, waiting,
         )  # fmt: skip
+        self.directory = directory = GroupDirectory(
+            me, blueprint, config.patterns, earlier.memory.made, stack, inbox, out, state, rows,
+            observed,
+        )  # fmt: skip
+        self.effects.directory = directory
         self.steps = steps = Steps(
             me, protocol.name, out, state, self.effects, wire.codec, clock, turns, running,
             observed, journal, fail, earlier.last_sequence(),
@@ -113,16 +119,16 @@ class Parts:
         self.publishing = publishing = Publishing(
             me, earlier.memory.published, stack, steps, self.pressure, links, inbox, rows, turns,
             running, observed, acquaintances, config.rights, signatures, blueprint.groups,
-            config.limits.body_bytes, config.limits.stamp_every_us, earlier.memory.keys,
+            directory, config.limits.body_bytes, config.limits.stamp_every_us, earlier.memory.keys,
             protocol.closes_groups,
         )  # fmt: skip
         self.memberships = Memberships(
-            stack, steps, rows, running, blueprint.groups, membership_news,
+            stack, steps, rows, running, directory, membership_news,
             lambda group: config.rights.may_subscribe(me, group),
         )  # fmt: skip
         self.acknowledgements = Acknowledgements(loop, inbox, running, journal)
         self.readers = Readers(
-            me, inbox, steps.held, self.acknowledgements, observed, running, blueprint.groups.names
+            me, inbox, steps.held, self.acknowledgements, observed, running, directory.name_of
         )
         self.admission = admission = Admission(
             me,
@@ -133,6 +139,7 @@ class Parts:
             lambda origin: stack.multicast.furthest(origin),
             signatures,
             None if tls is None else lambda: tls.revocations.nodes,
+            "made_groups" in protocol.offers,
         )
         self.arrivals = Arrivals(
             stack, steps, wire.codec, admission, waiting, inbox, rows, acquaintances, book,
@@ -144,7 +151,8 @@ class Parts:
         if journal is not None and bodies is not None:
             self.keeper = JournalKeeper(
                 me, journal, bodies, stack, steps, wire.codec, inbox, rows, observed, publishing,
-                self.acknowledgements, acquaintances, earlier, config.limits.compact_bytes,
+                self.acknowledgements, acquaintances, earlier, directory.made,
+                config.limits.compact_bytes,
                 list(blueprint.topology.neighbours),
             )  # fmt: skip
 

@@ -10,12 +10,14 @@ from typing import Final, final
 
 from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.made_groups import FIRST_MADE, NEWS
 from causalcast.core.message import Publication
 from causalcast.core.stack import Stack
 from causalcast.errors import NodeError
 from causalcast.limits import Limit
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.back_pressure import BackPressure
+from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.rows import Rows
@@ -74,6 +76,7 @@ class Publishing:
         rights: Rights,
         signatures: Signatures | None,
         groups: Groups,
+        directory: GroupDirectory,
         body_bytes: int,
         stamp_every_us: int,
         keys: PublicationKeys,
@@ -97,6 +100,7 @@ class Publishing:
         self._rights = rights
         self._signatures = signatures
         self._groups = groups
+        self._directory = directory
         self._body_bytes = body_bytes
         self._stamp_every_us = stamp_every_us
         self._stamped_us = 0  # when the last one was that says when it was published
@@ -169,8 +173,9 @@ class Publishing:
         if self._rows.wants[PUBLISH]:
             about = (publication.id, group, -1, len(body))
             self._rows.add(self._steps.state.at_us, PUBLISH, *about)
-        published = self._observed.published_in
-        published[group] = published.get(group, 0) + 1
+        if group != NEWS:
+            published = self._observed.published_in
+            published[group] = published.get(group, 0) + 1
         self._let_stack_publish(publication, None)
         if not self._turns.has_left and self._rows.trace is None:
             # The first one of a turn leaves at once: those that follow it come together.
@@ -205,6 +210,8 @@ class Publishing:
                 f"no right to publish to {name!r}; list node {self._me} under publish in "
                 f"[rights.{name}] of all nodes, or publish elsewhere"
             )
+        if FIRST_MADE <= group != NEWS:
+            self._check_made(group)
         if self._may_refuse:
             reason = self._stack.multicast.refusal(group, joining=False)
             if reason:
@@ -222,6 +229,18 @@ class Publishing:
         if self._signatures is not None:
             body = self._signatures.sign(message, group, body)
         return Publication(message, group, body)
+
+    def _check_made(self, group: GroupId) -> None:
+        """Raise where a group that was made cannot be published to."""
+        directory = self._directory
+        reason = directory.refusal(group)
+        if reason:
+            raise NodeError(f"cannot publish to {directory.name_of(group)!r}: {reason}")
+        if not directory.may_publish(self._me, group):
+            raise NodeError(
+                f"no right to publish to {directory.name_of(group)!r}; list node {self._me} under "
+                "publish in [rights] of its prefix at all nodes, or publish elsewhere"
+            )
 
     def _stamped(self, payload: bytes, said: Metadata | None) -> bytes:
         """The body; every so often it says when it was published."""

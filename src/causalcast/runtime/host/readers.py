@@ -1,6 +1,7 @@
 """Readers with names: how they begin and end, and what becomes of one that nobody reads."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, final
 
 from causalcast.core.ids import GroupId, MessageId, NodeId
@@ -30,7 +31,7 @@ class Readers:
         acknowledgements: Acknowledgements,
         observed: Observed,
         running: Running,
-        names: list[str],
+        name_of: Callable[[GroupId], str],
     ) -> None:
         self._me = me
         self._inbox = inbox
@@ -38,7 +39,7 @@ class Readers:
         self._acknowledgements = acknowledgements
         self._observed = observed
         self._running = running
-        self._names = names
+        self._name_of = name_of
         self._is_here: set[tuple[GroupId, str]] = set()  # asked for in this life
         inbox.on_behind = self._on_behind
 
@@ -89,17 +90,17 @@ class Readers:
             if not owed & PLAIN:
                 return None
             if self._inbox.is_read(group):
-                raise NodeError(f"{self._names[group]!r} is read now, by a loop or a callback")
+                raise NodeError(f"{self._name_of(group)!r} is read now, by a loop or a callback")
             bit = PLAIN
         else:
             reader = readers.find(group, name)
             if reader is None:
-                raise NodeError(f"no reader {name!r} of {self._names[group]!r}")
+                raise NodeError(f"no reader {name!r} of {self._name_of(group)!r}")
             bit = reader.bit
         if owed and not owed & ~bit:
             raise NodeError(
-                f"nobody would read {self._names[group]!r} any more, and what comes would be lost: "
-                "let somebody else subscribe first, or the plain reader begin again"
+                f"nobody would read {self._name_of(group)!r} any more, and what comes would be "
+                "lost: let somebody else subscribe first, or the plain reader begin again"
             )
         self._is_here.discard((group, name))
         marking = self._stands(group, bit, name, ENDED)
@@ -109,15 +110,16 @@ class Readers:
     def was_lost(self, group: GroupId, name: str) -> NodeError:
         """What the application of a reader is told that was ended because it was too far behind."""
         return NodeError(
-            f"reader {name!r} of {self._names[group]!r} left more than {self._inbox.reader_bytes} "
-            "bytes unacknowledged and was ended ([limits] reader_bytes): what came since it was "
+            f"reader {name!r} of {self._name_of(group)!r} left more than "
+            f"{self._inbox.reader_bytes} bytes unacknowledged and was ended ([limits] "
+            "reader_bytes): what came since it was "
             f"last here is not kept for it; unsubscribe({name!r}), and subscribe again"
         )
 
     def not_read(self, group: GroupId) -> NodeError:
         """What a plain reader is told where there is none any more."""
         return NodeError(
-            f"{self._names[group]!r} has no plain reader any more: subscribe by name, or let it "
+            f"{self._name_of(group)!r} has no plain reader any more: subscribe by name, or let it "
             "begin again from now on (`await group.set_plain_reader(True)`)"
         )
 
@@ -126,7 +128,7 @@ class Readers:
         found: dict[str, dict[str, dict[str, int | bool]]] = {}
         for reader in self._inbox.readers.named():
             named = self._inbox.named.get((reader.group, reader.bit))
-            found.setdefault(self._names[reader.group], {})[reader.name] = {
+            found.setdefault(self._name_of(reader.group), {})[reader.name] = {
                 "unacknowledged": 0 if named is None else len(named.unacknowledged),
                 "waiting": 0 if named is None else len(named.queue),
                 "bytes": 0 if named is None else named.bytes,
@@ -142,7 +144,7 @@ class Readers:
 
     def _on_behind(self, named: NamedInbox) -> None:
         """Somebody leaves much unacknowledged: tell of it, and end it before it is too much."""
-        reader, group = named.of, self._names[named.of.group]
+        reader, group = named.of, self._name_of(named.of.group)
         here = "" if (reader.group, reader.name) in self._is_here else "; nobody asked for it since"
         if named.bytes > self._inbox.reader_bytes:
             meaning = (
@@ -209,4 +211,4 @@ class ReaderHandle:
         if self._inbox.named.get((reader.group, reader.bit)) is not self.named:
             if reader.is_lost:
                 raise self._readers.was_lost(reader.group, reader.name)
-            raise NodeError(f"reader {reader.name!r} was ended (`unsubscribe`)")
+            raise NodeError(f"reader {reader.name!r} was ended")

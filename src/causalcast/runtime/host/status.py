@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from causalcast.core.ids import MessageId, number_of, origin_of
+from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.links.udp.carrier import UdpCarrier
 from causalcast.runtime.observing.this_process import process_numbers
@@ -14,7 +14,7 @@ HELD_SHOWN: Final = 20  # messages that wait longest for a cause
 def status_of(host: Host) -> dict[str, Any]:
     """Everything that an operator may want to see of a node."""
     config, parts, observed, links = host.config, host.parts, host.observed, host.links
-    names = config.blueprint.groups.names
+    name_of = parts.directory.name_of
     multicast = parts.stack.multicast
     return {
         "node": host.me,
@@ -23,12 +23,13 @@ def status_of(host: Host) -> dict[str, Any]:
         "build": build_kind(),
         "starts": host.earlier.starts,
         "takes_part": multicast.takes_part(),
-        "groups": [names[group] for group in parts.stack.groups],
-        "asked_for": [names[group] for group in multicast.asked_for()],
+        "groups": [name_of(GroupId(group)) for group in parts.stack.groups],
+        "made_groups": len(parts.directory.made),
+        "asked_for": [name_of(GroupId(group)) for group in multicast.asked_for()],
         "links": links.current_peers(),
         "certificate_expires": None if links.tls is None else links.tls.expires(),
-        "published": {names[g]: n for g, n in sorted(observed.published_in.items())},
-        "delivered": {names[g]: n for g, n in sorted(observed.delivered_in.items())},
+        "published": {name_of(GroupId(g)): n for g, n in sorted(observed.published_in.items())},
+        "delivered": {name_of(GroupId(g)): n for g, n in sorted(observed.delivered_in.items())},
         "suspected": sorted(parts.silent.suspected),
         "publishers_wait": parts.pressure.reasons_to_wait(parts.silent.linked()),
         "waiting": host.inbox.waiting_count(),
@@ -38,7 +39,7 @@ def status_of(host: Host) -> dict[str, Any]:
         "kept_bytes": multicast.kept_bytes(),
         "kept_for": {str(peer): count for peer, count in sorted(multicast.kept_for().items())},
         "held": _held_numbers(host),
-        "inbox": {names[g]: n for g, n in sorted(host.inbox.waiting_by_group().items())},
+        "inbox": {name_of(GroupId(g)): n for g, n in sorted(host.inbox.waiting_by_group().items())},
         "traffic": _traffic(host),
         "queues": {str(peer): size for peer, size in sorted(links.queued_bytes().items())},
         "repeated": _repeated(host),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, final
 
+from causalcast.core.ids import GroupId
 from causalcast.core.message import Publication
 from causalcast.runtime.host.held_steps import Action
 from causalcast.runtime.storage.journal_frames import Place
@@ -17,6 +18,7 @@ class StepState:
         self.at_us = 0  # wall clock, for the trace
         self.actions: list[Action] = []
         self.deliveries: list[Publication] = []
+        self.left: list[GroupId] = []  # groups that were removed
         self.owed: list[int] = []  # for each of these: the readers it is for
         self.place: Place | None = None  # of the entry whose effects happen now
 

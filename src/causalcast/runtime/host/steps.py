@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import final
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of
+from causalcast.core.made_groups import NEWS
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox, Record
 from causalcast.errors import CausalcastError
@@ -117,10 +118,13 @@ class Steps:
         actions, state.actions = state.actions, []
         deliveries, state.deliveries = state.deliveries, []
         owed, state.owed = state.owed, []
+        removed, state.left = state.left, []
         if last is not None:
             actions.append(last)
         if records or deliveries or publication or joined or left != NO_GROUP:
             step = self._entry(publication, records, deliveries, joined, left)
+            if removed:  # the step was no leave: those have no deliveries
+                step.left = in_short(removed)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
             self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher, owed))
@@ -140,6 +144,7 @@ class Steps:
             self._effects.perform(effects)
             self.state.deliveries.clear()
             self.state.owed.clear()
+            self.state.left.clear()
         if last is not None:
             function, arguments = last
             function(*arguments)
@@ -201,8 +206,9 @@ class Steps:
         entry, publisher = step.entry, step.publisher
         assert entry is not None and entry.publication is not None and publisher is not None
         number, group, _ = entry.publication
-        published = self._observed.published_in
-        published[group] = published.get(group, 0) + 1
+        if group != NEWS:
+            published = self._observed.published_in
+            published[group] = published.get(group, 0) + 1
         if not publisher.done():
             publisher.set_result(message_id(self._me, number))
 

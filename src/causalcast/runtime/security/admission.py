@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from causalcast.core.groups import Groups
-from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, NodeId
+from causalcast.core.ids import NODE_LIMIT, NUMBER_BITS, NUMBER_MASK, NodeId
+from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.message import Message, Publication
 from causalcast.errors import Rejected, WireError
 from causalcast.parts.addressed.addressed_messages import EVERYBODY
@@ -33,13 +34,17 @@ class Admission:
         furthest: Callable[[NodeId], int],
         signatures: Signatures | None,
         revoked: Callable[[], frozenset[int]] | None = None,
+        takes_made: bool = False,
     ) -> None:
         """`nodes`: all there are, None where they come and go; `published`: my last number;
         `furthest`: the greatest number of an origin that may come now, as the protocol says;
-        `revoked`: the nodes that the authority has revoked, None where there is none."""
+        `revoked`: the nodes that the authority has revoked, None where there is none;
+        `takes_made`: whether there may be groups that are made later. News of one may come behind
+        what is published there, so that is looked at when it is delivered."""
         self._revoked = revoked
         self._me = me
         self._groups = len(groups.names)
+        self._first_made = FIRST_MADE if takes_made else NODE_LIMIT
         self._nodes = None if nodes is None else frozenset(nodes)
         self._rights = rights
         self._published = published
@@ -62,7 +67,7 @@ class Admission:
             ):
                 self._check_new(NodeId(origin), number)
             group = publication.group
-            if not 0 <= group < self._groups:
+            if not 0 <= group < self._groups and group < self._first_made:
                 raise Rejected("unknown_group", f"a publication to group {group}")
             if self._looks_at_publishers and not self._rights.may_publish(NodeId(origin), group):
                 raise Rejected("without_right", f"node {origin} may not publish to group {group}")

@@ -12,9 +12,10 @@ import msgspec
 
 from causalcast.core.groups import Groups
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, number_of, origin_of
+from causalcast.core.made_groups import FIRST_MADE, NEWS, MadeGroups, decode_news
 from causalcast.errors import ConfigError, JournalError, NodeError
 from causalcast.runtime.lives import MOST_PAST, Known, PastLife
-from causalcast.runtime.metadata import payload_size
+from causalcast.runtime.metadata import payload_in, payload_size
 from causalcast.runtime.storage.journal import NOTHING
 from causalcast.runtime.storage.journal_frames import Place, StoredEntry
 from causalcast.runtime.storage.publication_keys import PublicationKeys, StoredKey
@@ -55,7 +56,7 @@ class Step(msgspec.Struct, tag=1, array_like=True):
     records: list[StoredRecord]
     deliveries: list[StoredDelivery]
     joined: int | list[int] = NO_GROUP  # one group; seldom several
-    left: int = NO_GROUP
+    left: int | list[int] = NO_GROUP
 
 
 class Acknowledged(msgspec.Struct, tag=2, array_like=True):
@@ -72,7 +73,7 @@ class TraceRows(msgspec.Struct, array_like=True):
     published: list[tuple[int, int, int]]  # message id, group, bytes; at most one
     delivered: list[tuple[int, int, int]]
     joined: int | list[int]
-    left: int
+    left: int | list[int]
 
 
 class Snapshot(msgspec.Struct, tag=3, array_like=True):
@@ -149,9 +150,15 @@ class StillOwed(msgspec.Struct, tag=10, array_like=True):
     owed: list[int]  # whom each is for
 
 
+class MadeNames(msgspec.Struct, tag=11, array_like=True):
+    """Some of the groups that were made while the cluster ran, as a snapshot knows them."""
+
+    standing: list[tuple[str, int, int, int, bool]]
+
+
 Entry = (
     Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met | Keyed
-    | ReaderStands | HandledBy | StillOwed
+    | ReaderStands | HandledBy | StillOwed | MadeNames
 )  # fmt: skip
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -231,6 +238,7 @@ class Memory:
         self.handled: dict[int, dict[int, int]] | None = {}
         self.late_groups: dict[int, None] = {}  # that were joined after the beginning
         self.readers = ReaderTable()
+        self.made = MadeGroups()
 
     def take_in(self, entries: Iterable[StoredEntry]) -> None:
         """Go through the journal."""
@@ -257,6 +265,8 @@ class Memory:
                 self.met[entry.node] = entry.known
             elif isinstance(entry, Keyed):
                 self.keys.add(entry.client, entry.key)
+            elif isinstance(entry, MadeNames):
+                self.made.restore(entry.standing)
             elif isinstance(entry, ReaderStands):
                 self._take_reader(entry)
             elif isinstance(entry, HandledBy):
@@ -280,6 +290,8 @@ class Memory:
 
     def _take_reader(self, entry: ReaderStands) -> None:
         group = GroupId(entry.group)
+        if self._is_removed(group):
+            return
         self.readers.note(group, entry.bit, entry.name, entry.state)
         of_group = [stored for stored in self.inbox.values() if stored.group == group]
         for stored in of_group:
@@ -353,20 +365,27 @@ class Memory:
         self.records.extend(step.records)
         if step.publication is not None:
             self.published = step.publication[0]
-            count(self.published_in, step.publication[1])
+            if step.publication[1] != NEWS:
+                count(self.published_in, step.publication[1])
         for joined in in_full(step.joined):
             self.groups[GroupId(joined)] = None
             self.late_groups[joined] = None
-        if step.left != NO_GROUP:
-            self.groups.pop(GroupId(step.left), None)
+        for left in in_full(step.left):
+            self.groups.pop(GroupId(left), None)
         for _, group, _ in step.deliveries:
-            count(self.delivered_in, group)
+            if group != NEWS:
+                count(self.delivered_in, group)
         self._take_deliveries(step, stored)
         self.rows.append(rows_of(stored.sequence, step, self.me))
 
     def _take_deliveries(self, entry: Step | StillWaiting | StillOwed, stored: StoredEntry) -> None:
         for index in range(len(entry.deliveries)):
             message, group, body = delivery_in(entry, index, self.me)
+            if group == NEWS:
+                self._hear(body)
+                continue
+            if self._is_removed(group):
+                continue
             owed = PLAIN
             if isinstance(entry, StillOwed):
                 owed = entry.owed[index]
@@ -375,6 +394,21 @@ class Memory:
             if owed:
                 place = stored.place
                 self.inbox[message] = StoredMessage(message, group, len(body), place, index, owed)
+
+    def _is_removed(self, group: GroupId) -> bool:
+        return group >= FIRST_MADE and not self.made.has(group)
+
+    def _hear(self, body: bytes) -> None:
+        """News of groups; those that were refused stand in no entry."""
+        news = decode_news(payload_in(body))
+        assert news is not None
+        for group in self.made.take(news).removed:
+            self.groups.pop(group, None)
+            self.published_in.pop(group, None)
+            self.delivered_in.pop(group, None)
+            self.readers.forget(group)
+            for message in [one.id for one in self.inbox.values() if one.group == group]:
+                del self.inbox[message]
 
     def _take_snapshot(self, snapshot: Snapshot) -> None:
         self.starts = snapshot.starts
@@ -396,6 +430,7 @@ class Memory:
         self.handled = snapshot.handled
         self.late_groups = dict.fromkeys(snapshot.late_groups)
         self.readers = ReaderTable()  # they follow in entries of their own
+        self.made = MadeGroups()
 
 
 def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
@@ -406,7 +441,8 @@ def rows_of(sequence: int, step: Step, me: NodeId) -> TraceRows:
         published = [(int(message_id(me, number)), group, payload_size(body))]
     delivered = []
     for index, (identity, group, _) in enumerate(step.deliveries):
-        delivered.append((identity, group, payload_size(delivery_in(step, index, me)[2])))
+        if group != NEWS:
+            delivered.append((identity, group, payload_size(delivery_in(step, index, me)[2])))
     return TraceRows(sequence, step.at_us, published, delivered, step.joined, step.left)
 
 

@@ -99,6 +99,12 @@ class ReaderTable:
                 self._last[group] = bit
             named[name].is_lost = state == LOST
 
+    def forget(self, group: GroupId) -> None:
+        """The group is no more, and nobody reads it."""
+        self.owed.pop(group, None)
+        self._last.pop(group, None)
+        self._named.pop(group, None)
+
     def standing(self) -> list[tuple[GroupId, int, str, int]]:
         """What `note` has to be told to get to where this is."""
         told = [(group, PLAIN, "", ENDED) for group, owed in self.owed.items() if not owed & PLAIN]

@@ -1,6 +1,7 @@
 """Groups that are made and removed while the cluster runs."""
 
 import asyncio
+import contextlib
 import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from causalcast.core.made_groups import id_of_made
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.judge import judge
 from causalcast.registry import find_protocol, protocol_names
+from causalcast.testing import Applications, Cluster, VirtualNode
 from causalcast.trace.gather import gather
 
 OFFERING = [name for name in protocol_names() if "made_groups" in find_protocol(name).offers]
@@ -313,6 +315,69 @@ def _cut_after(actions: int, folder: Path) -> PowerCut:
         asyncio.run(asyncio.wait_for(told(), PATIENCE))
     assert disorder(gather([folder], folder / "run")) == [], f"after {actions}"
     return cut
+
+
+@pytest.mark.parametrize("protocol", OFFERING)
+def test_the_test_kit_makes_groups_too(protocol: str) -> None:
+    """The same under virtual time, with losses and a crash, and the judge looks at it."""
+    may_lose = find_protocol(protocol).needs.links == "any"
+    cluster = Cluster(
+        nodes=3,
+        protocol=protocol,
+        groups={"all": [0, 1, 2], "doc/*": [0, 1, 2]},
+        loss=0.2 if may_lose else 0.0,
+        fifo=not may_lose,
+        seed=3,
+    )
+    applications = Applications(cluster)
+    heard: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    changes: list[tuple[str, bool]] = []
+
+    async def application(node: VirtualNode) -> None:
+        node.on_groups(lambda name, there: changes.append((name, there)))
+        while "doc/1" not in node.groups():
+            await asyncio.sleep(0.01)
+        with contextlib.suppress(NodeError):  # it is removed in the end
+            async for message in node.group("doc/1"):
+                heard[node.id].append(message.payload)
+                await message.ack()
+
+    async def story() -> None:
+        for node in range(3):
+            applications.start(node, application)
+        one, two, three = (applications.nodes[node] for node in range(3))
+        groups = await asyncio.gather(one.create_group("doc/1"), two.create_group("doc/1"))
+        applications.crash(2)
+        for group in groups:
+            await group.publish(b"a")
+        await asyncio.sleep(5)
+        three = applications.recover(2, application)
+        await asyncio.sleep(60)
+        assert three.groups() == ["all", "doc/1"]
+        other = await three.create_group("other")
+        await other.publish(b"mine")
+        await asyncio.sleep(10)
+        assert not one.is_member(one.group("other").number)
+        await one.remove_group("doc/1")
+        await asyncio.sleep(60)
+        assert [node.groups() for node in (one, two, three)] == [["all", "other"]] * 3
+        with pytest.raises(NodeError, match="removed"):
+            await groups[0].publish(b"too late")
+        with pytest.raises(NodeError, match="no group"):
+            two.group("doc/1")
+        assert await one.create_group("doc/1")
+
+    applications.run(story())
+    assert heard == {0: [b"a", b"a"], 1: [b"a", b"a"], 2: [b"a", b"a"]}
+    assert ("doc/1", True) in changes
+    assert ("doc/1", False) in changes
+    cluster.settle()
+    cluster.check()
+
+
+def test_the_test_kit_says_where_it_cannot() -> None:
+    with pytest.raises(NodeError, match="cbcast cannot make groups"):
+        Cluster(nodes=2, protocol="cbcast").create_group(0, "doc/1")
 
 
 def test_an_idle_group_costs_little(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar, overload
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
+from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.runtime.group_reader import GroupReader
@@ -83,6 +84,14 @@ class Inbox:
     def _add(self, publication: Publication) -> None:
         self.kept[publication.id] = publication
         self.queues.setdefault(publication.group, collections.deque()).append(publication)
+        self.news.set()
+
+    def forget(self, group: GroupId) -> None:
+        """The group was removed, and all that nobody has handled goes with it."""
+        self.forget_plain(group)
+        del self.not_plain[group]
+        for key in [key for key in self.named if key[0] == group]:
+            self.named.pop(key).news.set()
         self.news.set()
 
     def forget_plain(self, group: GroupId) -> None:
@@ -252,6 +261,7 @@ class VirtualGroup(VirtualReading):
     ) -> VirtualReceipt:
         """Publish `body`; returns when it is durable here."""
         self._node.check_alive()
+        self._check_there()
         applications = self._node.applications
         said = said_of(headers, content_type)
         message = applications.cluster.publish(self._node.id, body, self.name, said)
@@ -266,6 +276,7 @@ class VirtualGroup(VirtualReading):
     ) -> list[VirtualReceipt]:
         """Publish all of them in this order; returns when all are durable here."""
         self._node.check_alive()
+        self._check_there()
         applications, me = self._node.applications, self._node.id
         said, publish = said_of(headers, content_type), applications.cluster.publish
         published = [publish(me, body, self.name, said) for body in bodies]
@@ -320,8 +331,19 @@ class VirtualGroup(VirtualReading):
         if not others and not is_plain:
             raise NodeError(f"nobody would read {self.name!r} any more")
 
+    @property
+    def number(self) -> GroupId:
+        """Its number."""
+        return self._group
+
+    def _check_there(self) -> None:
+        made = self._node.applications.cluster.made_at(self._node.id)
+        if self._group >= FIRST_MADE and not made.has(self._group):
+            raise NodeError(f"{self.name!r} was removed (`remove_group`)")
+
     def _check_reads(self) -> None:
         super()._check_reads()
+        self._check_there()
         if self._group in self._inbox.not_plain:
             raise NodeError(f"{self.name!r} has no plain reader any more: subscribe by name")
 
@@ -334,6 +356,7 @@ class VirtualNode:
         self.applications = applications
         self.life = life
         self.inbox = inbox
+        self.on_group_news: list[Callable[[str, bool], object]] = []
 
     @overload
     def group(self, name: str, since: Since = "now") -> VirtualGroup: ...
@@ -357,11 +380,42 @@ class VirtualNode:
         undecodable: OnUndecodable | None = None,
     ) -> VirtualGroup | TypedGroup[Value]:
         """A handle on a group; joins it when its context is entered, unless a member."""
-        group = self.applications.cluster.group_id(name)
+        group = self.applications.cluster.group_id(name, self.id)
         if not self.is_member(group):
             check_since(since, self.applications.cluster.protocol, name)
         handle = VirtualGroup(self, name, group)
         return handle if type is None else typed(handle, type, undecodable)
+
+    async def create_group(self, name: str) -> VirtualGroup:
+        """Make a group, and be a member of it; one that there is already is no error."""
+        self.check_alive()
+        cluster = self.applications.cluster
+        while name not in cluster.known_groups(self.id):
+            await self._published(cluster.create_group(self.id, name))
+        group = VirtualGroup(self, name, cluster.group_id(name, self.id))
+        if not self.is_member(group.number):
+            cluster.join(self.id, name)
+            await self.applications.until_member(self.id, group.number)
+        return group
+
+    async def remove_group(self, name: str) -> None:
+        """Let there be no such group any more, at any node."""
+        self.check_alive()
+        await self._published(self.applications.cluster.remove_group(self.id, name))
+
+    def groups(self) -> list[str]:
+        """All groups that this node has heard of."""
+        return self.applications.cluster.known_groups(self.id)
+
+    def on_groups(self, callback: Callable[[str, bool], object]) -> None:
+        """Call `callback` with the name of every group that is made from now on, and True; with
+        False when it is removed."""
+        self.on_group_news.append(callback)
+
+    async def _published(self, news: MessageId | None) -> None:
+        if news is not None:
+            await self.applications.until_durable(self.id, news)
+            await asyncio.sleep(0)
 
     def status(self) -> dict[str, Any]:
         """How much was published and delivered here, per group and over all lives."""
@@ -401,6 +455,7 @@ class Applications:
         self._failure: asyncio.Future[None] | None = None
         self._loop = VirtualLoop(cluster.world, self._look_at_disks)
         cluster.on_delivery(self._deliver)
+        cluster.on_groups(self._hear_of_group)
 
     def now(self) -> int:
         """Virtual microseconds since the beginning."""
@@ -471,6 +526,14 @@ class Applications:
 
     def _deliver(self, node: int, publication: Publication) -> None:
         self.inboxes.setdefault(node, Inbox()).add(publication)
+
+    def _hear_of_group(self, node: int, name: str, group: GroupId, is_there: bool) -> None:
+        if not is_there:
+            self.inboxes.setdefault(node, Inbox()).forget(group)
+        virtual = self.nodes.get(node)
+        if virtual is not None and not virtual.life.is_over:
+            for callback in virtual.on_group_news:
+                callback(name, is_there)
 
     def _look_at_disks(self) -> None:
         waiting = []

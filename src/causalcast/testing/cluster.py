@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.made_groups import NEWS, MadeGroups, decode_news
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
+from causalcast.runtime.host.group_directory import check_made_name, check_offers_made
 from causalcast.runtime.metadata import Metadata, body_of, payload_in
+from causalcast.runtime.security.rights import GroupPatterns
 from causalcast.simulator.scenario_run import ScenarioRun
 from causalcast.simulator.scenarios.scenario import Scenario
 from causalcast.swarm.generate import toml_text
@@ -19,6 +22,17 @@ from causalcast.trace.kinds import WEAKER_FORMS
 from causalcast.trace.run_folder import Run
 
 MS = 1000  # microseconds
+
+
+def _apart(
+    groups: Mapping[str, Sequence[int]],
+) -> tuple[dict[str, Sequence[int]], GroupPatterns]:
+    """Groups of the start, and who is in those that are made under a prefix (`"doc/*"`)."""
+    patterns = GroupPatterns()
+    for name, members in groups.items():
+        if name.endswith("*"):
+            patterns.members[name[:-1]] = frozenset(map(NodeId, members))
+    return {name: of for name, of in groups.items() if not name.endswith("*")}, patterns
 
 
 class Cluster:
@@ -50,6 +64,7 @@ class Cluster:
         graph: dict[str, Any] = {"kind": overlay, "nodes": nodes}
         if not isinstance(overlay, str):
             graph = {"kind": "edges", "nodes": nodes, "edges": [list(edge) for edge in overlay]}
+        founded, self._patterns = _apart(groups or {})
         tables: list[tuple[str, dict[str, Any]]] = [
             ("options", dict(options or {})),
             ("overlay", graph),
@@ -59,7 +74,7 @@ class Cluster:
             ),
             ("disk", {"sync_ms": sync_ms}),
             ("detector", {"kind": "link_loss", "delay_ms": detection_ms}),
-            ("groups", {name: list(members) for name, members in (groups or {}).items()}),
+            ("groups", {name: list(members) for name, members in founded.items()}),
         ]
         text = toml_text({"protocol": protocol, "until_ms": 0, "seed": seed}, tables)
         self._run = ScenarioRun(Scenario(text, "cluster"), "full")
@@ -69,12 +84,20 @@ class Cluster:
         self._deliveries: list[list[Publication]] = [[] for _ in range(nodes)]
         self._published: dict[tuple[int, int], GroupId] = {}  # by node and number
         self._react: Callable[[int, Publication], None] | None = None
+        self._made: dict[int, MadeGroups] = {}  # by node; what it knows outlives a crash
+        self._on_groups: Callable[[int, str, GroupId, bool], None] | None = None
         self._world.listener = self._on_delivery
+        self._world.on_news = self._on_news
 
     # What an application does
 
-    def group_id(self, name: str) -> GroupId:
-        """The number of a group; NodeError if there is none of that name."""
+    def group_id(self, name: str, node: int | None = None) -> GroupId:
+        """The number of a group; NodeError if there is none of that name, as far as `node` has
+        heard, or anybody."""
+        for knower in self._made if node is None else [node]:
+            made = self.made_at(knower).id_of(name)
+            if made is not None:
+                return made
         try:
             return self._groups.id_of(name)
         except KeyError:
@@ -98,7 +121,12 @@ class Cluster:
         self, node: int, body: bytes, group: str | None = None, said: Metadata | None = None
     ) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
-        target = GroupId(0) if group is None else self._groups.id_of(group)
+        target = GroupId(0) if group is None else self.group_id(group, node)
+        return self._publish(node, target, body, said)
+
+    def _publish(
+        self, node: int, target: GroupId, body: bytes, said: Metadata | None = None
+    ) -> MessageId:
         at_us = max(1, self._world.now)  # 0 would be no time
         body = body_of(body, said, at_us, stamps=False)
         if not self._world.lives.publish(NodeId(node), target, body):
@@ -113,7 +141,7 @@ class Cluster:
 
     def delivered(self, node: int, group: str | None = None) -> list[bytes]:
         """The bodies delivered at `node` so far, in order; of one group, if named."""
-        wanted = None if group is None else self._groups.id_of(group)
+        wanted = None if group is None else self.group_id(group)
         found = self._deliveries[node]
         entries = [entry for entry in found if wanted is None or entry.group == wanted]
         return [payload_in(entry.body) for entry in entries]
@@ -202,7 +230,7 @@ class Cluster:
 
         NodeError if that cannot be asked for now.
         """
-        number, world = self._groups.id_of(group), self._world
+        number, world = self.group_id(group, node), self._world
         stack = world.nodes[node].stack
         if number in world.nodes[node].groups or stack.is_joining(number):
             return False
@@ -214,7 +242,54 @@ class Cluster:
 
     def leave(self, node: int, group: str) -> None:
         """End its membership, or let it ask for it no longer."""
-        self._world.lives.leave_group(NodeId(node), self._groups.id_of(group))
+        self._world.lives.leave_group(NodeId(node), self.group_id(group, node))
+
+    # Groups that are made while it runs
+
+    def create_group(self, node: int, name: str) -> MessageId | None:
+        """Let a node make a group; None if it knows one of that name. All nodes hear of it before
+        anything that is published to it."""
+        check_offers_made(self.protocol)
+        check_made_name(name)
+        if name in self.known_groups(node):
+            return None
+        return self._publish(node, NEWS, self.made_at(node).making(name).encode())
+
+    def remove_group(self, node: int, name: str) -> MessageId:
+        """Let there be no such group any more; only one that was made."""
+        check_offers_made(self.protocol)
+        if self.made_at(node).id_of(name) is None:
+            raise NodeError(f"no group {name!r} that was made")
+        return self._publish(node, NEWS, self.made_at(node).removing(name).encode())
+
+    def known_groups(self, node: int) -> list[str]:
+        """All groups that a node has heard of."""
+        return [*self._groups.names, *self.made_at(node).names()]
+
+    def made_at(self, node: int) -> MadeGroups:
+        """What a node knows of groups that were made."""
+        return self._made.setdefault(node, MadeGroups())
+
+    def on_groups(self, react: Callable[[int, str, GroupId, bool], None]) -> None:
+        """Call `react(node, name, group, is_there)` when a node has heard of a change."""
+        self._on_groups = react
+
+    def _on_news(self, node: NodeId, publication: Publication) -> None:
+        news = decode_news(payload_in(publication.body))
+        assert news is not None  # all nodes here are honest
+        change = self.made_at(node).take(news)
+        for group in change.removed:
+            self._world.end(node, group)
+            self._tell(node, news.name, group, False)
+        for group in change.made:
+            if self._patterns.is_member(node, news.name):
+                self._world.enter(node, group)
+            self._tell(node, news.name, group, True)
+
+    def _tell(self, node: NodeId, name: str, group: GroupId, is_there: bool) -> None:
+        react = self._on_groups
+        if react is not None:  # after the step, as deliveries are told
+            self._world.plan(self._world.now, lambda: react(node, name, group, is_there))
 
     # Judgement
 

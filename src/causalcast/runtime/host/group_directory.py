@@ -10,6 +10,7 @@ from causalcast.core.ids import GroupId, NodeId, origin_of
 from causalcast.core.made_groups import FIRST_MADE, MadeGroups, News, decode_news
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox
+from causalcast.core.spec import ProtocolSpec
 from causalcast.core.stack import Stack
 from causalcast.errors import ConfigError, NodeError
 from causalcast.limits import Limit
@@ -40,6 +41,30 @@ LONGEST_NAME = Limit(
 
 # Hears the name of a group, and whether there is one from now on.
 OnGroups = Callable[[str, bool], object]
+
+
+def check_made_name(name: str) -> None:
+    """Raise NodeError unless a group that is made may be called this."""
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME.value:
+        raise NodeError(
+            f"{name!r} is no name of a group: a text of 1 to {LONGEST_NAME.value} characters"
+        )
+    if not name.isprintable() or name.endswith("*"):
+        raise NodeError(
+            f"{name!r} is no name of a group: expected printable characters, and no '*' at the "
+            "end, which stands for a prefix"
+        )
+
+
+def check_offers_made(protocol: ProtocolSpec) -> None:
+    """Raise NodeError where groups cannot be made."""
+    if "made_groups" not in protocol.offers:
+        raise NodeError(
+            f"{protocol.name} cannot make groups while it runs: not everything reaches every node "
+            "in causal order, or nodes come that do not know what was made; list the group in "
+            "[groups] of all nodes, or choose a protocol that offers made_groups (`causalcast "
+            "protocols`)"
+        )
 
 
 @final
@@ -135,16 +160,8 @@ class GroupDirectory:
 
     def news_of_making(self, name: str) -> News | None:
         """What to publish so that there is such a group; None if there is one."""
-        self._check_offered()
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME.value:
-            raise NodeError(
-                f"{name!r} is no name of a group: a text of 1 to {LONGEST_NAME.value} characters"
-            )
-        if not name.isprintable() or name.endswith("*"):
-            raise NodeError(
-                f"{name!r} is no name of a group: expected printable characters, and no '*' at the "
-                "end, which stands for a prefix"
-            )
+        check_offers_made(self._protocol)
+        check_made_name(name)
         if name in self._founded.names or self.made.id_of(name) is not None:
             return None
         if not self._patterns.may_create(self._me, name):
@@ -161,7 +178,7 @@ class GroupDirectory:
 
     def news_of_removing(self, name: str) -> News:
         """What to publish so that there is no such group any more."""
-        self._check_offered()
+        check_offers_made(self._protocol)
         if name in self._founded.names:
             raise NodeError(f"{name!r} is a group of [groups]: only those that were made go")
         if self.made.id_of(name) is None:
@@ -169,15 +186,6 @@ class GroupDirectory:
         if not self._patterns.may_create(self._me, name):
             raise NodeError(f"no right to remove {name!r}; who may create it may remove it")
         return self.made.removing(name)
-
-    def _check_offered(self) -> None:
-        if "made_groups" not in self._protocol.offers:
-            raise NodeError(
-                f"{self._protocol.name} cannot make groups while it runs: not everything reaches "
-                "every node in causal order, or nodes come that do not know what was made; list "
-                "the group in [groups] of all nodes, or choose a protocol that offers made_groups "
-                "(`causalcast protocols`)"
-            )
 
     # What is delivered
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from causalcast.core.blueprint import Blueprint
 from causalcast.core.effects import Belief, Deliver, Duplicate, Hold, Joined, Note, Release, Stable
-from causalcast.core.ids import NodeId
+from causalcast.core.ids import GroupId, NodeId
+from causalcast.core.made_groups import NEWS
 from causalcast.core.message import Publication
 from causalcast.simulator.worlds.lives import Lives
 from causalcast.simulator.worlds.shared_state import DUPLICATE, SharedState
@@ -24,6 +25,7 @@ DELIVER: Final = code_of("deliver")
 HOLD: Final = code_of("hold")
 RELEASE: Final = code_of("release")
 JOIN: Final = code_of("join")
+LEAVE: Final = code_of("leave")
 SUSPECT: Final = code_of("suspect")
 TRUST: Final = code_of("trust")
 
@@ -54,6 +56,8 @@ class SimulatedWorld(PlanningWorld):
         self.lives = Lives(self.shared, self.steps, self, blueprint, seed)
         self._ends = blueprint.protocol.ends
         self.listener: Callable[[NodeId, Publication], None] | None = None  # hears of deliveries
+        # Hears of news of groups, in the step that delivers them.
+        self.on_news: Callable[[NodeId, Publication], None] | None = None
 
     @property
     def now(self) -> int:
@@ -83,6 +87,23 @@ class SimulatedWorld(PlanningWorld):
                 NONE,
                 len(publication.body),
             )
+        elif publication.group == NEWS and self.on_news is not None:
+            self.on_news(node, publication)
+
+    def enter(self, node: NodeId, group: GroupId) -> None:
+        """A node is a member of a group that was made now, as it was said before."""
+        owner = self.nodes[node]
+        owner.groups = {**owner.groups, group: None}
+        owner.stack.note_joined(group)
+        self.shared.recorder.add(node, self.out.now, JOIN, group=group)
+
+    def end(self, node: NodeId, group: GroupId) -> None:
+        """A group was removed: a node that was in it is so no longer."""
+        owner = self.nodes[node]
+        if group in owner.groups:
+            owner.groups = {other: None for other in owner.groups if other != group}
+            owner.stack.groups = owner.groups
+            self.shared.recorder.add(node, self.out.now, LEAVE, group=group)
 
     def joined(self, node: NodeId, effect: Joined) -> None:
         owner = self.nodes[node]

@@ -31,7 +31,9 @@ from causalcast.errors import Gap, Unanswered
 TABLES = """
 PRAGMA synchronous = FULL;
 CREATE TABLE IF NOT EXISTS updates (number INTEGER PRIMARY KEY, change BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS position (place INTEGER PRIMARY KEY CHECK (place = 0), json TEXT);
+CREATE TABLE IF NOT EXISTS position (
+    place INTEGER PRIMARY KEY CHECK (place = 0), json TEXT, sure INTEGER
+);
 """
 MERGED_AT = 1000  # updates in the table become one
 PIECE = 1 << 19  # bytes of one message; a node takes 1 MiB
@@ -49,9 +51,10 @@ class SharedDocument:
         self._said = 0
         for (change,) in self._database.execute("SELECT change FROM updates ORDER BY number"):
             self.doc.apply_update(change)
-        found = self._database.execute("SELECT json FROM position").fetchone()
+        found = self._database.execute("SELECT json, sure FROM position").fetchone()
         self.position: dict[str, Any] | None = json.loads(found[0]) if found else None
         self.is_whole = is_new or self.position is not None  # else it asks, and answers nobody
+        self.is_sure = is_new or (found is not None and bool(found[1]))  # nobody doubts its answers
 
     async def edit(
         self, chat: causalcast.RemoteGroup, change: Callable[[Doc[Any]], object]
@@ -74,14 +77,17 @@ class SharedDocument:
                 kind = message.headers.get("yjs")
                 if body is not None and kind in ("update", "answer"):
                     changes.append(body)
-                    self.is_whole |= message.headers.get("to") == self.name
+                    if message.headers.get("to") == self.name:
+                        self.is_whole = True
+                        self.is_sure |= "unsure" not in message.headers
                 elif body is not None and kind == "question":
                     asked[message.headers["from"]] = body
             await chat.ack_many(messages)
             self.store(changes, node.position())
             stored = self._stored()
+            doubt = {} if self.is_sure else {"unsure": "yes"}
             for who, state in asked.items() if self.is_whole else ():
-                await self._say(chat, "answer", stored.get_update(state), to=who)
+                await self._say(chat, "answer", stored.get_update(state), to=who, **doubt)
 
     def store(self, changes: list[bytes], position: dict[str, Any]) -> None:
         """What was delivered, and where that leaves us, in one commit."""
@@ -95,7 +101,8 @@ class SharedDocument:
             database.execute("INSERT INTO updates (change) VALUES (?)", (merged,))
         if self.is_whole and not self._pieces:  # pieces would be missing in the next life
             database.execute(
-                "INSERT OR REPLACE INTO position VALUES (0, ?)", (json.dumps(position),)
+                "INSERT OR REPLACE INTO position VALUES (0, ?, ?)",
+                (json.dumps(position), self.is_sure),
             )
         database.execute("COMMIT")
         for change in changes:
@@ -157,7 +164,7 @@ async def main(urls: list[str], group: str, path: Path, is_new: bool) -> None:
             ):
                 await document.follow(node, chat)
         except Gap:  # away for longer than nodes keep messages: somebody else has them
-            document.position, document.is_whole = None, False
+            document.position, document.is_whole, document.is_sure = None, False, False
 
 
 if __name__ == "__main__":

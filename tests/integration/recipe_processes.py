@@ -1,6 +1,7 @@
 """Processes of recipes, the nodes that they use, and what is said to them over HTTP."""
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
@@ -48,7 +49,7 @@ class Http:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     found: dict[str, Any] = json.load(answer)
                     return found
-            except (urllib.error.URLError, OSError) as error:
+            except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
                 assert time.monotonic() < deadline, f"{path}: {error!r}"
                 time.sleep(0.05)
 

@@ -175,6 +175,9 @@ def test_a_document_survives_and_answers_newcomers(tmp_path: Path) -> None:
                 await until(lambda: text_of(document) == late)
                 following.cancel()
             assert sorted(late) == list("012345")
+            again = recipe.SharedDocument(tmp_path / "late.sqlite")
+            assert (again.is_whole, again.is_sure) == (True, True)
+            again.close()
             document.close()
 
     run(story())

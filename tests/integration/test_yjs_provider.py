@@ -5,10 +5,13 @@ of the examples has tests in a browser.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +35,18 @@ STORY = Path(__file__).with_name("yjs_story.mjs")
 PATIENCE = 90.0
 
 
+@contextlib.asynccontextmanager
+async def nobody(doors: Doors) -> AsyncIterator[None]:
+    """Nobody else uses the nodes."""
+    yield
+
+
 def told(
-    tmp_path: Path, story: str, patches: dict[str, str] | None = None, patience: int = 30_000
+    tmp_path: Path,
+    story: str,
+    patches: dict[str, str] | None = None,
+    patience: int = 30_000,
+    beside: Callable[[Doors], contextlib.AbstractAsyncContextManager[None]] = nobody,
 ) -> dict[str, Any]:
     """What became of a story, told with two nodes that keep 20 messages for clients."""
     place = tmp_path / "js"
@@ -51,7 +64,7 @@ def told(
 
     async def with_nodes() -> None:
         doors = Doors(tmp_path / "nodes", 2, door="kept_messages = 20")
-        async with doors.node(1), doors.node(2) as two:
+        async with doors.node(1), doors.node(2) as two, beside(doors):
             await until(lambda: len(two.status()["links"]) == 1)
             command = ["node", "--no-warnings", "--experimental-websocket", place / STORY.name]
             process = await asyncio.create_subprocess_exec(
@@ -87,6 +100,27 @@ def test_a_large_text_comes_in_pieces(tmp_path: Path) -> None:
 def test_an_answer_of_one_who_was_alone_leaves_doubt(tmp_path: Path) -> None:
     found = told(tmp_path, "alone")
     assert found == {"equal": True, "first": "kept", "second": "answer", "sure": False}
+
+
+def test_a_program_in_python_keeps_the_document(tmp_path: Path) -> None:
+    pytest.importorskip("pycrdt", reason="no pycrdt: pip install 'causalcast[recipes]'")
+    sys.path.insert(0, str(ROOT / "examples" / "recipes"))
+    import pycrdt_document
+
+    @contextlib.asynccontextmanager
+    async def keeper(doors: Doors) -> AsyncIterator[None]:
+        path = tmp_path / "keeper.sqlite"
+        keeping = asyncio.create_task(pycrdt_document.main([doors.url(2)], "all", path, True))
+        try:
+            yield
+            assert not keeping.done(), keeping.exception()
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    found = told(tmp_path, "keeper", beside=keeper)
+    answers = {"first": "answer", "second": "answer", "sure": True}
+    assert found == {"equal": True, "length": 170, **answers}
 
 
 PLANTED = [

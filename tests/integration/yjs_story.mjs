@@ -91,6 +91,22 @@ const stories = {
     return { equal: same && (await equal(ada, cleo)), length: cleo.text.length };
   },
 
+  // A program in Python keeps the document. One writes and leaves; another one comes later.
+  async keeper() {
+    const ada = new Person("ada", urls[0], { aloneAfter: PATIENCE });
+    const first = await ada.provider.synced;
+    for (let number = 0; number < 60; number++) {
+      ada.type(`${number},`);
+      await ada.provider.saved();
+    }
+    await ada.provider.destroy();
+    ada.client.close();
+    const bob = new Person("bob", urls[1], { aloneAfter: PATIENCE });
+    const second = await bob.provider.synced;
+    const same = bob.text.toString() === ada.text.toString();
+    return { equal: same, first, second, sure: bob.provider._isSure, length: bob.text.length };
+  },
+
   // Two that nobody was there to answer; then a third asks. Both answer it.
   async alone() {
     const ada = new Person("ada", urls[0], { aloneAfter: 100 });

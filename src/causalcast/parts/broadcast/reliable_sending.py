@@ -21,6 +21,7 @@ from typing import Final, final
 
 from causalcast.core.duration import MILLISECOND, SECOND
 from causalcast.core.ids import (
+    NUMBER_MASK,
     GroupId,
     LinkId,
     MessageId,
@@ -672,18 +673,20 @@ class ReliableSending(CopyOwner):
 
     def _forget(self, origin: NodeId) -> None:
         """Keep no longer what every neighbour has of `origin`."""
-        if not self._kept:
+        if not self._kept or not self.neighbours:
             return
         forgotten = self._forgotten.get(origin, 0)
-        everywhere = min(
-            neighbour.has.counts.get(origin, 0) for neighbour in self.neighbours.values()
-        )
-        if everywhere > forgotten:
-            for identity in _run_of(origin, forgotten, everywhere, self._kept):
-                forgotten_message = self._kept.pop(identity, None)
-                if forgotten_message is not None:
-                    self.kept_bytes -= self._weight(forgotten_message)
-            self._forgotten[origin] = everywhere
+        everywhere = NUMBER_MASK
+        for neighbour in self.neighbours.values():
+            count = neighbour.has.counts.get(origin, 0)
+            if count <= forgotten:  # as a rule: this is asked at every message
+                return
+            everywhere = min(everywhere, count)
+        for identity in _run_of(origin, forgotten, everywhere, self._kept):
+            forgotten_message = self._kept.pop(identity, None)
+            if forgotten_message is not None:
+                self.kept_bytes -= self._weight(forgotten_message)
+        self._forgotten[origin] = everywhere
 
 
 def _all_of(message: Message) -> list[Message]:

@@ -30,6 +30,7 @@ COMPILED_PACKAGES = (
 FURTHER_MODULES = (
     "limits.py",  # read for every message
     "trace/recorder.py",  # what a simulation calls for every row it writes
+    "trace/log_rows.py",  # and a real node
     # What a real node calls for every message.
     "runtime/host/acknowledgements.py",
     "runtime/host/acquaintances.py",

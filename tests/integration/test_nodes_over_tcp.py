@@ -15,6 +15,7 @@ from causalcast.parts.broadcast.stamped_broadcast import broadcast_of
 from causalcast.runtime.links.links import Links
 from causalcast.runtime.storage.journal_frames import COMPACTED
 from causalcast.trace.gather import gather
+from causalcast.trace.log_rows import Row
 from causalcast.trace.node_log import read_log
 from causalcast.trace.schema import KINDS
 
@@ -415,12 +416,13 @@ def test_what_is_durable_is_published_even_if_the_node_stops_over_it(
     """Its row cannot be written: whoever published hears that it is durable, and does not wait."""
     town = Neighbourhood(tmp_path, 1)
 
-    def no_room(*_: object, **__: object) -> None:
-        raise NodeError("no room for rows")
+    def no_room(rows: list[Row]) -> None:
+        if rows:
+            raise NodeError("no room for rows")
 
     async def story() -> None:
         async with town.running() as (node,):
-            monkeypatch.setattr(node._running().rows, "add", no_room)
+            monkeypatch.setattr(node._running().rows, "happened", no_room)
             async with asyncio.timeout(10):
                 await node.group("all").publish(b"durable")
                 with pytest.raises(NodeError, match="no room for rows"):

@@ -150,8 +150,8 @@ MUTANTS = [
                 "            if step.publisher is not None:\n"
                 "                self._announce_published(step)  # first: it is, whatever comes of "
                 "the rest\n"
-                "            self._happen(step.actions)\n",
-                "            self._happen(step.actions)\n"
+                "            self._happen(step.rows, step.actions)\n",
+                "            self._happen(step.rows, step.actions)\n"
                 "            if step.publisher is not None:\n"
                 "                self._announce_published(step)\n",
             )

@@ -17,6 +17,7 @@ ROOMS = (
     "overlays",
     "protocols",
     "wire",
+    "trace.log_rows",
     "trace.node_log",
     "runtime",
     "clients",
@@ -48,7 +49,7 @@ CODES = {
     "protocols.locamu.link_header": "_ORIGIN_UNKNOWN _ORIGIN_FIRST _ORIGIN_NAMED _EPOCH_FIRST "
     "_SAME_SHAPE _SAME_SHAPE_BUT _OF_ADMISSION",
     "protocols.member_multicast.members": "NOBODY_ASKS",
-    "trace.node_log": "NONE",
+    "trace.log_rows": "NONE",
     "runtime.links.greeting": "ANYBODY",
     "runtime.lives": "UNKNOWN",
     "clients.admission": "UNTIL_FOR_EVER",

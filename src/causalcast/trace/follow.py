@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 from causalcast.errors import TraceError
 from causalcast.trace.gather import floor_of, founders_of, rows_above
 from causalcast.trace.kinds import KIND_CODE
+from causalcast.trace.log_rows import NONE, Row
 from causalcast.trace.node_log import (
-    NONE,
     SUFFIX,
     LogContent,
     NodeLogHeader,
-    Row,
     begins_with,
     first_pos_of,
     header_of,

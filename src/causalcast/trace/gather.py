@@ -11,7 +11,8 @@ import pyarrow as pa
 from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.errors import TraceError
 from causalcast.trace.kinds import KIND_CODE, NONE
-from causalcast.trace.node_log import SUFFIX, LogContent, NodeLogHeader, Row, log_of, read_log
+from causalcast.trace.log_rows import Row
+from causalcast.trace.node_log import SUFFIX, LogContent, NodeLogHeader, log_of, read_log
 from causalcast.trace.recorder import Recorder
 from causalcast.trace.run_folder import Run, write_run
 from causalcast.trace.run_header import RunHeader

@@ -30,11 +30,11 @@ from typing import Any, Final
 
 import msgspec
 
-from causalcast.core.ids import MessageId, number_of, origin_of
 from causalcast.disk import WHOM_THE_UMASK_LETS, Disk
 from causalcast.errors import TraceError
 from causalcast.limits import Limit, Span
-from causalcast.trace.kinds import KIND_CODE, KINDS, LEVELS
+from causalcast.trace.kinds import KINDS, LEVELS
+from causalcast.trace.log_rows import NONE, Row, is_the_end, note_rows
 
 MAGIC: Final = b"CCTRACE2"
 ONE_PIECE: Final = b"CCTRACE1"  # before there were pieces and marks
@@ -92,13 +92,6 @@ _ROWS, _MARK = 0x93, 0x95  # how the msgpack of a frame begins: an array of thre
 _SCANNED: Final = 1 << 16  # bytes behind what looks torn in which intact frames are looked for
 _FRAME: Final = struct.Struct(">II")
 _PIECE: Final = re.compile(rf"(.+)\.(\d{{15}}){re.escape(SUFFIX)}")
-NONE: Final = -1  # "no value" in the integer columns, as in `recorder`
-_LEAVE: Final = KIND_CODE["leave"]
-_JOIN: Final = KIND_CODE["join"]
-_NAMES_A_MESSAGE: Final = (KIND_CODE["publish"], KIND_CODE["deliver"])
-
-# at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note
-Row = tuple[int, int, int, int, int, int, int, int, str | None]
 _Rows = tuple[int, int, list[Row]]
 _Mark = tuple[int, int, list[Row], dict[int, int], list[int]]
 
@@ -160,7 +153,7 @@ class LogContent:
 
     def ended_well(self) -> bool:
         """Whether the node left the run in good order; leaving a group is not that."""
-        return bool(self.rows) and _is_the_end(self.rows[-1])
+        return bool(self.rows) and is_the_end(self.rows[-1])
 
     def last_us(self) -> int:
         """The last sign of life."""
@@ -240,8 +233,12 @@ class NodeLog:
         """Append one row, if the level asks for its kind."""
         if self.wants[kind]:
             row = (at_us, kind, message, group, peer, payload_bytes, metadata_bytes, value, note)
-            self._rows.append(row)
-            _note(row, self._highest, self._members)
+            self.extend([row])
+
+    def extend(self, rows: list[Row]) -> None:
+        """The same for rows of kinds that the level asks for."""
+        self._rows += rows
+        note_rows(rows, self._highest, self._members)
 
     def write(self, sequence: int) -> None:
         """Bring the rows of this turn to the kernel; they contain those of entry `sequence`."""
@@ -257,7 +254,7 @@ class NodeLog:
         self.next_pos += len(self._rows)
         self.last_us = last[0]
         self._rows = []
-        if _is_the_end(last):
+        if is_the_end(last):
             return  # a log that ended well is recognised by its last row
         if self._size >= self._piece_bytes:
             self._next_piece()
@@ -375,15 +372,14 @@ class _End:
             return
         self.sequence, self.next_pos, rows = msgspec.msgpack.decode(body, type=_Rows)
         self.next_pos += len(rows)
-        for row in rows:
-            _note(row, self.highest, self.members)
+        note_rows(rows, self.highest, self.members)
         self.look_at_last(rows)
 
     def look_at_last(self, rows: list[Row]) -> None:
         """See whether the node left in good order, and when it was last there."""
         if rows:
             self.last_us = rows[-1][0]
-            self.ended_well = _is_the_end(rows[-1])
+            self.ended_well = is_the_end(rows[-1])
 
 
 def pieces_of(path: Path, disk: Disk | None = None) -> list[Path]:
@@ -557,24 +553,6 @@ def _is_intact_behind(content: bytes, at: int) -> bool:
     """Whether frames follow what cannot be read: then it is not torn, but damaged."""
     last = min(at + _SCANNED, len(content) - _FRAME.size)
     return any(_body_at(content, later) is not None for later in range(at + 1, last))
-
-
-def _note(row: Row, highest: dict[int, int], members: dict[int, None]) -> None:
-    """Remember what a row says of messages and groups; the piece it is in may be let go."""
-    kind, message, group = row[1], row[2], row[3]
-    if kind in _NAMES_A_MESSAGE:
-        origin, number = origin_of(MessageId(message)), number_of(MessageId(message))
-        if number > highest.get(origin, 0):
-            highest[origin] = number
-    elif group != NONE:
-        if kind == _JOIN:
-            members[group] = None
-        elif kind == _LEAVE:
-            members.pop(group, None)
-
-
-def _is_the_end(row: Row) -> bool:
-    return row[1] == _LEAVE and row[3] == NONE
 
 
 def _begin_us(header: NodeLogHeader) -> int:

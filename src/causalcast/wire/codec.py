@@ -82,6 +82,7 @@ class Codec(Forms):
         self._decoder = msgspec.msgpack.Decoder(any_message)
         self._decoder_of_frame = msgspec.msgpack.Decoder(any_run)
         self._decoder_of_many = msgspec.msgpack.Decoder(list.__class_getitem__(any_run))
+        self._decoder_of_sizes = msgspec.msgpack.Decoder(list[Raw])
 
     def encode(self, message: Message) -> bytes:
         """The bytes of one message."""
@@ -103,8 +104,11 @@ class Codec(Forms):
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise WireError(f"not a message of this cluster: {error}") from None
 
-    def decode_all(self, frames: Iterable[memoryview]) -> tuple[list[Arrived], WireError | None]:
-        """All messages of some frames and what they carry, up to the first that is none."""
+    def decode_all(
+        self, frames: Iterable[memoryview], sizes: list[int] | None = None
+    ) -> tuple[list[Arrived], WireError | None]:
+        """All messages of some frames and what they carry, up to the first that is none. `sizes`
+        gets the bytes of each, if somebody wants to know."""
         decode, decode_many = self._decoder_of_frame.decode, self._decoder_of_many.decode
         found: list[Arrived] = []
         arrived = self._arrived
@@ -112,8 +116,12 @@ class Codec(Forms):
             for data in frames:
                 if len(data) == 0 or data[0] != MANY:
                     structs = [decode(data)]
+                    if sizes is not None:
+                        sizes.append(len(data))
                 elif len(data) <= MOST_TOGETHER.value:
                     structs = decode_many(data)
+                    if sizes is not None:
+                        sizes.extend(map(len, self._decoder_of_sizes.decode(data)))
                 else:
                     return found, WireError(f"{len(data)} bytes of messages in one frame")
                 for struct in structs:

@@ -64,3 +64,27 @@ def test_bytes_do_not_overtake_messages_and_links_are_told_apart() -> None:
     desk.outlets.flush()
     assert desk.written[LEFT] == [b"1.1", b"bytes", b"1.2"]
     assert desk.outlets.queued_bytes == 11
+
+
+def test_it_is_told_what_leaves_on_which_link_before_it_does() -> None:
+    desk = Desk()
+    told: list[tuple[NodeId, list[str], int]] = []
+
+    def hear(outlet: Outlet, run: list[Message], size: int) -> None:
+        assert not desk.written[outlet.peer]
+        told.append(
+            (outlet.peer, [str(m.publication) for m in run if isinstance(m, Stamped)], size)
+        )
+
+    desk.outlets.on_encoded = hear
+    for number in (1, 2, 4):
+        message = stamped(number)
+        for peer in (LEFT, RIGHT):
+            desk.outlets.of_peer[peer].peer = peer
+            desk.outlets.put(peer, message, ANY_LINK)
+    desk.outlets.encode()
+    both = [(["1.1", "1.2"], 7), (["1.4"], 3)]
+    assert told == [(peer, *one) for peer in (LEFT, RIGHT) for one in both]
+    desk.outlets.flush()
+    assert len(told) == 4, "once is enough"
+    assert desk.written == {LEFT: [b"1.1 1.2", b"1.4"], RIGHT: [b"1.1 1.2", b"1.4"]}

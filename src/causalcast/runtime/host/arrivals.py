@@ -2,13 +2,13 @@
 
 from typing import final
 
-from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK
+from causalcast.core.ids import NUMBER_BITS, NUMBER_MASK, NodeId
 from causalcast.core.message import Message, Single
 from causalcast.core.stack import MULTICAST, Stack
 from causalcast.errors import WireError
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.inbox import Inbox
-from causalcast.runtime.host.rows import Rows, row_about
+from causalcast.runtime.host.rows import Rows, beside_bodies, row_about, run_row
 from causalcast.runtime.host.steps import Fail, Steps
 from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import Addresses, take_in
@@ -17,6 +17,7 @@ from causalcast.runtime.node_trace import RECEIVE
 from causalcast.runtime.security.admission import Admission
 from causalcast.runtime.security.waiting import Waiting
 from causalcast.wire.codec import Codec
+from causalcast.wire.forms import Description
 from causalcast.wire.runs import Arrived, one_by_one
 
 
@@ -61,20 +62,14 @@ class Arrivals:
     def take(self, link: Connection, frames: list[memoryview], now: float) -> None:
         """All frames of one read, with one `now`; raises WireError for one that is no message."""
         self._steps.start()
-        messages, error = self._codec.decode_all(frames)
+        sizes: list[int] | None = [] if self._rows.wants[RECEIVE] else None
+        messages, error = self._codec.decode_all(frames, sizes)
         link.outlet.traffic.received_messages += len(messages)
-        if not self._rows.wants[RECEIVE]:
-            self._inbox.gather()
-            try:
-                control = self._receive_in_one_step(link, messages)
-            finally:
-                self._inbox.hand_over()
-        else:
-            # Each message is a step, so that its rows follow one another.
-            control = 0
-            for arrived in [one for some in messages for one in one_by_one(some)]:
-                size = len(self._codec.encode(arrived[1]))
-                control += self._receive_in_one_step(link, [arrived], size)
+        self._inbox.gather()
+        try:
+            control = self._receive_in_one_step(link, messages, sizes)
+        finally:
+            self._inbox.hand_over()
         if control:
             pause = link.control.take(control, now)
             if pause and link.current:
@@ -83,11 +78,11 @@ class Arrivals:
             raise error
 
     def _receive_in_one_step(
-        self, link: Connection, messages: list[Arrived], traced_size: int = 0
+        self, link: Connection, messages: list[Arrived], sizes: list[int] | None
     ) -> int:
         """How many of them were for the layers below the multicast.
 
-        `traced_size`: bytes of the one message there is, where rows tell what came.
+        `sizes`: the bytes of each, where rows tell what came.
         """
         peer, steps, stack, admission = link.peer, self._steps, self._stack, self._admission
         out = steps.out
@@ -96,7 +91,7 @@ class Arrivals:
         codec, waiting = self._codec, self._waiting
         waiting.arriving(messages)
         try:
-            for layer, message, carried in messages:
+            for place, (layer, message, carried) in enumerate(messages):
                 if not link.current:  # a message before it ended the link
                     break
                 if layer != MULTICAST:
@@ -126,11 +121,15 @@ class Arrivals:
                     admission.check_members(peer, message)
                 if carried and carried[-1].id >> NUMBER_BITS == peer:
                     number = max(number, carried[-1].id & NUMBER_MASK)
-                if traced_size and type(message) not in self._untraced:
-                    about = self._codec.describe(message, traced_size)
-                    row = row_about(steps.state.at_us, RECEIVE, peer, about)
-                    steps.state.later(self._rows.add, *row)
-                if is_run and isinstance(message, Single):
+                if sizes is not None and type(message) not in self._untraced:
+                    about = codec.describe(message, sizes[place])
+                    if is_run:
+                        self._receive_traced_run(peer, messages[place], about)
+                    else:
+                        self._rows.of_step(row_about(steps.state.at_us, RECEIVE, peer, about))
+                        stack.receive(layer, peer, message, out)
+                        steps.act()  # so that the rows of a message follow one another
+                elif is_run and isinstance(message, Single):
                     stack.receive_run(peer, message, carried, out)
                 else:
                     stack.receive(layer, peer, message, out)
@@ -145,6 +144,17 @@ class Arrivals:
         except Exception as error:  # a bug in a protocol stops this node and nobody else
             self._fail(error, f"a bug in {self._protocol}, at {message!r}")
         return control
+
+    def _receive_traced_run(self, peer: NodeId, arrived: Arrived, about: Description) -> None:
+        """Publications that travelled as one: each has rows of its own. `about` tells of the first,
+        with the bytes of all."""
+        steps = self._steps
+        beside = beside_bodies(about, arrived[2])
+        for layer, message, (publication,) in one_by_one(arrived):
+            row = run_row(steps.state.at_us, RECEIVE, peer, about, publication, beside.pop())
+            self._rows.of_step(row)
+            self._stack.receive(layer, peer, message, steps.out)
+            steps.act()
 
 
 def _nothing_more() -> None:

@@ -174,8 +174,10 @@ class Effects(World):
                 state.deliveries.append(publication)
             return
         if self._rows.wants[DELIVER]:
-            about = (publication.id, publication.group, -1, payload_size(publication.body))
-            state.later(self._rows.add, state.at_us, DELIVER, *about)
+            at_us, size = state.at_us, payload_size(publication.body)
+            self._rows.of_step(
+                (at_us, DELIVER, publication.id, publication.group, -1, size, -1, -1, None)
+            )
         owed, index = state.owed, len(state.deliveries)
         owed.append(self._inbox.readers.owed_in(publication.group))
         state.deliveries.append(publication)
@@ -197,13 +199,12 @@ class Effects(World):
     def joined(self, node: NodeId, effect: Joined) -> None:
         self._stack.note_joined(effect.group)
         self._observed.late_groups[effect.group] = None
-        self._state.later(self._rows.add, self._state.at_us, JOIN, -1, effect.group)
+        self._rows.of_step((self._state.at_us, JOIN, -1, effect.group, -1, -1, -1, -1, None))
         self._state.later(self._membership_news.set)
 
     def stable(self, node: NodeId, effect: Stable) -> None:
         self._state.later(self._tell_stable, effect.message)
-        row = (self._state.at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable")
-        self._state.later(self._rows.add, *row)
+        self._rows.of_step((self._state.at_us, NOTE, effect.message, -1, -1, -1, -1, -1, "stable"))
 
     def _tell_stable(self, message: MessageId) -> None:
         if origin_of(message) == self._me:
@@ -223,23 +224,28 @@ class Effects(World):
         self.waiting.hold(effect.message, self._state.at_us)
         if self._rows.wants[HOLD]:
             note = f"waits for {effect.words()}"
-            row = (self._state.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
-            self._state.later(self._rows.add, *row)
+            self._rows.of_step(
+                (self._state.at_us, HOLD, effect.message, -1, -1, -1, -1, effect.waits_for, note)
+            )
 
     def release(self, node: NodeId, effect: Release) -> None:
         since = self.waiting.release(effect.message)
         if since:
             self._released[effect.message] = since
         if self._rows.wants[RELEASE]:
-            self._state.later(self._rows.add, self._state.at_us, RELEASE, effect.message)
+            self._rows.of_step(
+                (self._state.at_us, RELEASE, effect.message, -1, -1, -1, -1, -1, None)
+            )
 
     def duplicate(self, node: NodeId, effect: Duplicate) -> None:
         if self._rows.wants[DUPLICATE]:
-            self._state.later(self._rows.add, self._state.at_us, DUPLICATE, effect.message)
+            self._rows.of_step(
+                (self._state.at_us, DUPLICATE, effect.message, -1, -1, -1, -1, -1, None)
+            )
 
     def belief(self, node: NodeId, effect: Belief) -> None:
         kind = TRUST if effect.up else SUSPECT
-        self._state.later(self._rows.add, self._state.at_us, kind, -1, -1, effect.peer)
+        self._rows.of_step((self._state.at_us, kind, -1, -1, effect.peer, -1, -1, -1, None))
         self._believe(effect)
 
     def note(self, node: NodeId, effect: Note) -> None:
@@ -252,8 +258,7 @@ class Effects(World):
             event = Event(effect.name, effect.subject, at_us, meaning)
             self._state.later(self._observed.events.add, event)
             self._membership_news.set()  # it may be that nobody can admit this node any more
-        row = (at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name)
-        self._state.later(self._rows.add, *row)
+        self._rows.of_step((at_us, NOTE, -1, -1, -1, -1, -1, effect.subject, effect.name))
         if effect.name in self._ends:
             words = f"node {node} was left behind: {self._ends[effect.name]}"
             self._fail(LeftBehind(words), effect.name)

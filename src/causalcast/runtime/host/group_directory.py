@@ -227,14 +227,14 @@ class GroupDirectory:
         if self._patterns.is_member(self._me, name) and self.may_subscribe(group):
             self._stack.note_joined(group)
             self._out.joins.append(group)
-            self._state.later(self._rows.add, self._state.at_us, JOIN, -1, group)
+            self._rows.of_step((self._state.at_us, JOIN, -1, group, -1, -1, -1, -1, None))
         self._state.later(self._tell, name, True)
 
     def _end(self, group: GroupId, name: str) -> None:
         if group in self._stack.groups:
             self._stack.groups = {one: None for one in self._stack.groups if one != group}
             self._state.left.append(group)
-            self._state.later(self._rows.add, self._state.at_us, LEAVE, -1, group)
+            self._rows.of_step((self._state.at_us, LEAVE, -1, group, -1, -1, -1, -1, None))
         self._state.later(self._forget, group)
         self._state.later(self._tell, name, False)
 

@@ -13,6 +13,7 @@ from typing import Any
 from causalcast.core.ids import GroupId, MessageId, NodeId
 from causalcast.core.message import Publication
 from causalcast.runtime.storage.durable_entry import Step, TraceRows, rows_of
+from causalcast.trace.log_rows import Row
 
 # Something that will happen: a function and its arguments.
 Action = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -21,11 +22,21 @@ Action = tuple[Callable[..., Any], tuple[Any, ...]]
 class HeldStep:
     """A step whose visible effects wait: for its own entry, or for one before it."""
 
-    __slots__ = ("actions", "deliveries", "entry", "entry_bytes", "owed", "publisher", "sequence")
+    __slots__ = (
+        "actions",
+        "deliveries",
+        "entry",
+        "entry_bytes",
+        "owed",
+        "publisher",
+        "rows",
+        "sequence",
+    )
 
     def __init__(
         self,
         sequence: int,  # of its entry; 0 if it has none
+        rows: list[Row],
         actions: list[Action],
         entry: Step | None = None,
         entry_bytes: int = 0,
@@ -34,6 +45,7 @@ class HeldStep:
         owed: list[int] | None = None,
     ) -> None:
         self.sequence = sequence
+        self.rows = rows  # of the trace; they come before what the actions add to it
         self.actions = actions
         self.entry = entry
         self.entry_bytes = entry_bytes

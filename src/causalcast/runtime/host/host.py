@@ -243,6 +243,7 @@ class Host:
         await self._drain()  # what came meanwhile, too: its rows stand before the last one
         if running.stopped.is_set():
             return
+        self._end_turn()  # what leaves still stands before the last row
         self.rows.add_now(LEAVE)
         self._end_turn()
         await self.links.close()
@@ -318,6 +319,11 @@ class Host:
         """Let everything of this turn leave: entries, then rows, then frames."""
         self.turns.ended()
         if self.running.is_over:
+            return
+        try:
+            self.links.outlets.encode()  # what leaves has its rows before it does
+        except Exception as error:
+            self.fail(error, f"a bug in a message of {self.blueprint.protocol.name}")
             return
         try:
             if self.journal is not None:

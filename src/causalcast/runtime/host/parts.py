@@ -78,10 +78,12 @@ class Parts:
         self.stack = stack = _stack(config, machine, earlier)
         out.world = WorldFacts(keeps_records=journal is not None, links_lose_nothing=True)
         state = StepState(journal is not None)
+        if journal is not None:
+            rows.wait_for_entries()
         may_cut = protocol.restart == "resume" or config.is_changing()
         self.silent = SilentNeighbours(loop, links, observed, running, may_cut)
         sending = Sending(
-            me, links, wire.codec, book, state, rows, observed, wire.untraced, wire.naming
+            me, links, wire.codec, book, state, rows, observed, wire.untraced, wire.naming, clock
         )
         nodes = None if config.is_changing() else list(blueprint.topology.neighbours)
         waiting = Waiting(None if nodes is None else len(nodes))
@@ -96,7 +98,7 @@ class Parts:
         )  # fmt: skip
         self.effects.directory = directory
         self.steps = steps = Steps(
-            me, protocol.name, out, state, self.effects, wire.codec, clock, turns, running,
+            me, protocol.name, out, state, self.effects, rows, wire.codec, clock, turns, running,
             observed, journal, fail, earlier.last_sequence(),
         )  # fmt: skip
         neighbours = list(blueprint.topology.neighbours.get(me, []))

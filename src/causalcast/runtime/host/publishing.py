@@ -32,6 +32,7 @@ from causalcast.runtime.security.signatures import Signatures
 from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import Keyed
 from causalcast.runtime.storage.publication_keys import PublicationKeys
+from causalcast.trace.log_rows import Row
 
 PUBLISH_PER_TURN: Final = Limit(
     "runtime.host.publishing.publish_per_turn",
@@ -160,9 +161,7 @@ class Publishing:
         publication = self._next_publication(group, body, keyed, said)
         durable: asyncio.Future[MessageId] = self._loop.create_future()
         if self._rows.wants[PUBLISH]:
-            state = self._steps.state
-            about = (publication.id, group, -1, len(body))
-            state.later(self._rows.add, state.at_us, PUBLISH, *about)
+            self._rows.of_step(self._row_of(publication, len(body)))
         self._let_stack_publish(publication, durable)
         return durable
 
@@ -171,8 +170,7 @@ class Publishing:
     ) -> MessageId:
         publication = self._next_publication(group, body, keyed, said)
         if self._rows.wants[PUBLISH]:
-            about = (publication.id, group, -1, len(body))
-            self._rows.add(self._steps.state.at_us, PUBLISH, *about)
+            self._rows.of_step(self._row_of(publication, len(body)))
         if group != NEWS:
             published = self._observed.published_in
             published[group] = published.get(group, 0) + 1
@@ -182,6 +180,10 @@ class Publishing:
             self._turns.has_left = True
             self._links.flush()
         return publication.id
+
+    def _row_of(self, publication: Publication, size: int) -> Row:
+        at_us = self._steps.state.at_us
+        return (at_us, PUBLISH, publication.id, publication.group, -1, size, -1, -1, None)
 
     def _let_stack_publish(
         self, publication: Publication, durable: "asyncio.Future[MessageId] | None"

@@ -1,19 +1,20 @@
-"""Messages on their way out: encoded once for all links, introduced, traced."""
+"""Messages on their way out: introduced, traced, and encoded once for all links."""
 
-from typing import Any, final
+from typing import final
 
 from causalcast.core.effects import Send
-from causalcast.core.ids import LinkId, NodeId
-from causalcast.core.message import Message
+from causalcast.core.ids import NodeId
+from causalcast.core.message import Message, Single
 from causalcast.runtime.host.observed import Observed
-from causalcast.runtime.host.rows import Rows, row_about
+from causalcast.runtime.host.rows import Rows, beside_bodies, row_about, run_row
 from causalcast.runtime.host.step_state import StepState
 from causalcast.runtime.links.address_book import AddressBook
 from causalcast.runtime.links.introductions import Addresses
 from causalcast.runtime.links.links import Links
+from causalcast.runtime.links.outlet import Outlet
+from causalcast.runtime.machine import NodeClock
 from causalcast.runtime.node_trace import DROP, SEND
 from causalcast.wire.codec import Codec
-from causalcast.wire.forms import Description
 from causalcast.wire.framing import frame
 
 
@@ -32,6 +33,7 @@ class Sending:
         observed: Observed,
         untraced: set[type[Message]],  # beats of detectors, where few want to see them
         naming: set[type[Message]],  # messages that name nodes which their receiver may dial
+        clock: NodeClock,
     ) -> None:
         self._me = me
         self._links = links
@@ -43,25 +45,15 @@ class Sending:
         self._observed = observed
         self._untraced = untraced
         self._naming = naming
-        self._message: Message | None = None  # the last one: copies go to many links
-        self._encoded = b""
-        self._described: Description | None = None
+        self._clock = clock
+        if rows.wants[SEND]:
+            self._outlets.on_encoded = self._left
 
     def send(self, effect: Send) -> None:
         """Let a message leave when its step's entry is durable."""
-        message = effect.message
-        if message is not self._message:
-            self._encoded = self._codec.encode(message)
-            self._message = message
-            self._described = None
         if self._naming:
-            self._name_strangers(effect.to, message)
-        row: tuple[Any, ...] | None = None
-        if self._rows.wants[SEND] and type(message) not in self._untraced:
-            if self._described is None:
-                self._described = self._codec.describe(message, len(self._encoded))
-            row = row_about(self._state.at_us, SEND, effect.to, self._described)
-        self._state.later(self._transmit, effect.to, self._encoded, effect.link, row)
+            self._name_strangers(effect.to, effect.message)
+        self._state.later(self._transmit, effect)
 
     def send_at_once(self, effect: Send) -> None:
         """The same where nothing is kept and nothing is traced."""
@@ -72,12 +64,33 @@ class Sending:
         ):
             self._observed.notes["send_on_lost_link"] += 1
 
-    def _transmit(self, to: NodeId, data: bytes, link: LinkId, row: tuple[Any, ...] | None) -> None:
-        if not self._links.send(to, data, link):
+    def _transmit(self, effect: Send) -> None:
+        to, message = effect.to, effect.message
+        if self._outlets.put(to, message, effect.link):
+            return
+        data = self._codec.encode(message)
+        if not self._links.send(to, data, effect.link):
             self._observed.notes["send_on_lost_link"] += 1
             self._rows.add_now(DROP, peer=to, note="link is no longer current")
-        elif row is not None:
-            self._rows.add(*row)
+        elif self._rows.wants[SEND] and type(message) not in self._untraced:  # it waits for a dial
+            about = self._codec.describe(message, len(data))
+            self._rows.happened([row_about(self._clock.wall_us(), SEND, to, about)])
+
+    def _left(self, outlet: Outlet, run: list[Message], size: int) -> None:
+        """Messages leave as one, in `size` bytes: tell of each."""
+        first = run[0]
+        if type(first) in self._untraced:
+            return
+        at_us, to = self._clock.wall_us(), outlet.peer
+        about = self._codec.describe(first, size)
+        if len(run) == 1:
+            self._rows.happened([row_about(at_us, SEND, to, about)])
+            return
+        publications = [one.publication for one in run if isinstance(one, Single)]
+        beside = beside_bodies(about, publications)
+        self._rows.happened(
+            [run_row(at_us, SEND, to, about, one, beside.pop()) for one in publications]
+        )
 
     def _name_strangers(self, to: NodeId, message: Message) -> None:
         if type(message) in self._naming:

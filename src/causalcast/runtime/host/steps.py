@@ -18,6 +18,7 @@ from causalcast.errors import CausalcastError
 from causalcast.runtime.host.effects import Effects
 from causalcast.runtime.host.held_steps import Action, HeldStep, HeldSteps
 from causalcast.runtime.host.observed import Observed
+from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.step_state import StepState
 from causalcast.runtime.host.turns import Turns
@@ -26,6 +27,7 @@ from causalcast.runtime.storage import durable_entry
 from causalcast.runtime.storage.durable_entry import NO_GROUP, Step, in_short
 from causalcast.runtime.storage.journal import Journal
 from causalcast.runtime.storage.journal_frames import Place
+from causalcast.trace.log_rows import Row
 from causalcast.wire.codec import Codec
 
 Fail = Callable[[BaseException, str], None]
@@ -42,6 +44,7 @@ class Steps:
         out: Outbox,
         state: StepState,
         effects: Effects,
+        rows: Rows,
         codec: Codec,
         clock: NodeClock,
         turns: Turns,
@@ -60,6 +63,7 @@ class Steps:
         self._me = me
         self._protocol = protocol
         self._effects = effects
+        self._rows = rows
         self._codec = codec
         self._clock = clock
         self._turns = turns
@@ -97,6 +101,13 @@ class Steps:
         else:
             self._fail(error, f"a bug in {self._protocol} or the layers below it")
 
+    def act(self) -> None:
+        """Let what the stack has asked for so far be part of the step, before it goes on."""
+        out = self.out
+        if out.effects:
+            effects, out.effects = out.effects, []
+            self._effects.perform(effects)
+
     def settle(
         self,
         publication: Publication | None = None,
@@ -110,15 +121,14 @@ class Steps:
         if self.journal is None:
             self._settle_at_once(last)
             return
-        if out.effects:
-            effects, out.effects = out.effects, []
-            self._effects.perform(effects)
+        self.act()
         records, out.records = out.records, []
         joined, out.joins = out.joins, []
         actions, state.actions = state.actions, []
         deliveries, state.deliveries = state.deliveries, []
         owed, state.owed = state.owed, []
         removed, state.left = state.left, []
+        rows = self._rows.take()
         if last is not None:
             actions.append(last)
         if records or deliveries or publication or joined or left != NO_GROUP:
@@ -127,24 +137,23 @@ class Steps:
                 step.left = in_short(removed)
             data = durable_entry.encode(step)
             sequence = self.journal.append(data)
-            self.held.add(HeldStep(sequence, actions, step, len(data), deliveries, publisher, owed))
+            self.held.add(
+                HeldStep(sequence, rows, actions, step, len(data), deliveries, publisher, owed)
+            )
         elif self.held:
-            if actions:
-                self.held.add(HeldStep(0, actions))
+            if actions or rows:
+                self.held.add(HeldStep(0, rows, actions))
         else:
-            self._happen(actions)
+            self._happen(rows, actions)
         self._turns.plan()
 
     def _settle_at_once(self, last: Action | None) -> None:
         """Nothing is kept, so nothing is waited for: what `later` was told has happened."""
-        out = self.out
-        if out.effects:
-            out.joins.clear()
-            effects, out.effects = out.effects, []
-            self._effects.perform(effects)
-            self.state.deliveries.clear()
-            self.state.owed.clear()
-            self.state.left.clear()
+        self.act()
+        self.out.joins.clear()
+        self.state.deliveries.clear()
+        self.state.owed.clear()
+        self.state.left.clear()
         if last is not None:
             function, arguments = last
             function(*arguments)
@@ -190,7 +199,7 @@ class Steps:
                     self.state.place = places[step.sequence - first]
                 if step.publisher is not None:
                     self._announce_published(step)  # first: it is, whatever comes of the rest
-                self._happen(step.actions)
+                self._happen(step.rows, step.actions)
                 if step.sequence:  # only now: a restart writes the rows of all behind it
                     self.performed = step.sequence
         except (OSError, CausalcastError) as error:
@@ -212,6 +221,7 @@ class Steps:
         if not publisher.done():
             publisher.set_result(message_id(self._me, number))
 
-    def _happen(self, actions: list[Action]) -> None:
+    def _happen(self, rows: list[Row], actions: list[Action]) -> None:
+        self._rows.happened(rows)
         for function, arguments in actions:
             function(*arguments)

@@ -701,7 +701,7 @@ class Links:
         self._count_with_earlier(connection)
         connection.current = True
         connection.current_since = self.loop.time()
-        connection.outlet.link = connection.link
+        connection.outlet.link, connection.outlet.peer = connection.link, peer
         self.outlets.of_peer[peer] = connection.outlet
         if not self.reads:
             connection.read_on()

@@ -22,6 +22,7 @@ class Outlet:
 
     def __init__(self, link: LinkId, flush: Callable[[], None]) -> None:
         self.link = link
+        self.peer = NodeId(-1)  # known once it has said who it is
         self.flush = flush  # writes them to the socket
         self.encoded: list[bytes] = []
         self.messages: list[Message] = []  # behind those
@@ -37,9 +38,12 @@ class Outlets:
         self.of_peer: dict[NodeId, Outlet] = {}
         self.queued_bytes = 0  # encoded in this turn, on all links
         self.congested: dict[Outlet, None] = {}  # their sockets take nothing more for now
+        # Hears of messages that leave as one, on each link: the first of them, and their bytes.
+        self.on_encoded: Callable[[Outlet, list[Message], int], None] | None = None
         self._planned: list[Outlet] = []
         self._encode_run = encode_run
         self._last: list[Message] = []
+        self._last_runs: list[list[Message]] = []
         self._last_encoded: list[bytes] = []
 
     def put(self, to: NodeId, message: Message, link: LinkId) -> bool:
@@ -86,13 +90,23 @@ class Outlets:
             for outlet in planned:
                 outlet.is_planned = False
                 outlet.flush()
-            self._last, self._last_encoded = [], []
+            self._last, self._last_runs, self._last_encoded = [], [], []
+
+    def encode(self) -> None:
+        """Make bytes of everything that is to leave, so that `on_encoded` has heard of it."""
+        for outlet in self._planned:
+            if outlet.messages:
+                self._encode(outlet)
 
     def _encode(self, outlet: Outlet) -> None:
         messages, outlet.messages = outlet.messages, []
         if messages != self._last:  # the same objects, as a rule
             self._last = messages
-            self._last_encoded = [self._encode_run(run) for run in in_runs(messages)]
+            self._last_runs = in_runs(messages)
+            self._last_encoded = [self._encode_run(run) for run in self._last_runs]
         for data in self._last_encoded:
             outlet.encoded.append(data)
             self.queued_bytes += len(data)
+        if self.on_encoded is not None:
+            for run, data in zip(self._last_runs, self._last_encoded, strict=True):
+                self.on_encoded(outlet, run, len(data))

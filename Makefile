@@ -24,7 +24,7 @@ help:
 	@echo "make chaos KILLS=200  kill, stop and cut off real nodes of three protocols; judge them"
 	@echo "make fuzz-member   a member that attacks, at every protocol (FUZZ_SECONDS in all)"
 	@echo "make fuzz      whatever others may send, guided by coverage (FUZZ_SECONDS per target)"
-	@echo "make bench     the simulator's speed beside a plain loop"
+	@echo "make bench     what simulator and nodes cost, beside what was kept last"
 	@echo "make bench-runtime  messages between real nodes beside Zenoh, NATS and a bare mesh"
 	@echo "make bench-overlays  redundancy and latency of broadcast on overlays that change"
 	@echo "make bench-pipeline  the check on Spark beside its floor on the same files"
@@ -117,7 +117,7 @@ fuzz-member: $(VENV)/.dev
 	PYTHONPATH=tests/integration $(BIN)/python tests/fuzz/fuzz_members.py --seconds $(FUZZ_SECONDS)
 
 bench: compile
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/table.py
 
 bench-runtime: compile $(VENV)/.bench
 	$(BIN)/python benchmarks/runtime.py

@@ -65,6 +65,7 @@ def test_workers_of_a_web_server_share_nodes(tmp_path: Path) -> None:
 ORDERS = 120
 
 
+@pytest.mark.slow
 def test_each_order_is_written_once(tmp_path: Path) -> None:
     """Two servers, one of which is killed again and again while it takes orders."""
     needs("flask")

@@ -73,6 +73,12 @@ class Joined(Effect):
 
 @final
 @mypyc_attr(acyclic=True)
+class Expelled(Effect):
+    """The node is a member of no group from here on."""
+
+
+@final
+@mypyc_attr(acyclic=True)
 class StartTimer(Effect):
     """Call `on_timer(name, subject)` of the layer after `after` microseconds."""
 

@@ -13,6 +13,7 @@ from causalcast.core.effects import (
     Deliver,
     Duplicate,
     Effect,
+    Expelled,
     Hold,
     Joined,
     NeighbourDown,
@@ -90,6 +91,13 @@ class Outbox:
         """
         self.effects.append(Joined(group))
         self.joins.append(group)
+
+    def expelled(self) -> None:
+        """Say that the node is a member of no group any more: others agreed to go on without it.
+
+        A protocol says it again after a restart.
+        """
+        self.effects.append(Expelled())
 
     def hold(self, message: MessageId, waits_for: MessageId, reason: str = "") -> None:
         """Say that `message` has to wait for `waits_for`, or where the id of that is not known

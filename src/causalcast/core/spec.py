@@ -283,7 +283,9 @@ class ProtocolSpec(LayerSpec):
     too. `commands`: what an operator may tell it; `command_plans(options, graph)`: sequences of
     them that make sense, for the search. `except_when`: where a promise is known not to hold, in a
     sentence that people see beside the promises. `adds_to_bodies`: how many bytes a body may grow
-    by inside, where a protocol hosts others and gives them its own messages to carry. `offers`:
+    by inside, where a protocol hosts others and gives them its own messages to carry.
+    `agrees_on_members`: nodes come, and are removed by `gone`, by agreement of those that stay;
+    what one of these delivers all of them do, also of what a removed node published. `offers`:
     `explain` and `stability`, which the application may ask for; `kept` for late members;
     `new_groups` if what nodes kept is still good when groups are added behind those it began with;
     `made_groups` if groups can be made while it runs: everything reaches every node in causal
@@ -318,6 +320,7 @@ class ProtocolSpec(LayerSpec):
         | None = None,
         except_when: str = "",
         adds_to_bodies: int = 0,
+        agrees_on_members: bool = False,
     ) -> None:
         assert restart in ("resume", "reborn"), f"restart = {restart!r}: resume or reborn"
         for guarantee in guarantees:
@@ -346,6 +349,7 @@ class ProtocolSpec(LayerSpec):
         self.command_plans = command_plans
         self.except_when = except_when
         self.adds_to_bodies = adds_to_bodies
+        self.agrees_on_members = agrees_on_members
 
     def command(self, words: str) -> Command:
         """What an operator says; raises ValueError where this protocol has no such command."""

@@ -164,6 +164,10 @@ class Stack:
         """The application is a member of `group`: the world lets an effect happen."""
         self.groups = {**self.groups, group: None}
 
+    def note_expelled(self) -> None:
+        """The application is a member of no group any more: the world lets an effect happen."""
+        self.groups = {}
+
     # Between the layers
 
     def settle(self, out: Outbox) -> None:

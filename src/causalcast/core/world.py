@@ -13,6 +13,7 @@ from causalcast.core.effects import (
     Deliver,
     Duplicate,
     Effect,
+    Expelled,
     Hold,
     Joined,
     Note,
@@ -47,6 +48,10 @@ class World:
 
     def joined(self, node: NodeId, effect: Joined) -> None:
         """Let the node be a member of a group from here on."""
+        raise AssertionError("a world must know who is in which group")
+
+    def expelled(self, node: NodeId, effect: Expelled) -> None:
+        """Let the node be a member of no group from here on."""
         raise AssertionError("a world must know who is in which group")
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
@@ -109,6 +114,8 @@ def perform(effects: list[Effect], node: NodeId, world: World) -> None:
             world.belief(node, effect)
         elif isinstance(effect, Joined):
             world.joined(node, effect)
+        elif isinstance(effect, Expelled):
+            world.expelled(node, effect)
         else:
             assert isinstance(effect, Note)
             world.note(node, effect)

@@ -74,6 +74,11 @@ class Adversary:
         self._age: dict[int, int] = {}  # publications in the order of their first delivery
         self._holders: dict[int, dict[NodeId, None]] = {}  # who was ever handed which publication
         self._world.listener = self._on_delivery
+        self._removable: list[int] = []
+        if self._spec.agrees_on_members:
+            founders = int(run.scenario.blueprint.protocol_options["founders"])
+            count = (founders or len(self._world.nodes)) - 1
+            self._removable = rng.sample(range(len(self._world.nodes)), count // 2)
         self._tactics = self._choose_tactics()
         self._redraw_slow_links()
 
@@ -147,6 +152,8 @@ class Adversary:
             tactics += [(4, self._give_up)]
         if self._spec.command_plans is not None:
             tactics += [(4, self._order)]
+        if self._removable:
+            tactics += [(4, self._remove)]
         if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
             tactics += [(3, self._lose), (3, self._double)]
         return tactics
@@ -294,6 +301,14 @@ class Adversary:
         near = self._topology.distances(self._place(peer), TOLD_WITHIN)
         return [("gone", self._rng.choice(list(near)), peer)]
 
+    def _remove(self) -> list[Step]:
+        """Order that a member is removed: one that fell, or one that is well."""
+        peer = NodeId(self._rng.choice(self._removable))
+        steps: list[Step] = []
+        if self._rng.random() < 0.4 and not self._forgets and self._world.nodes[peer].up:
+            steps.append(("crash", peer, self._rng.choice([0.0, 0.5, 1.0])))
+        return [*steps, ("order", self._some_node(), "gone", peer)]
+
     def _order(self) -> list[Step]:
         """An operator orders something, and the applications concerned leave their groups."""
         blueprint = self.run.scenario.blueprint
@@ -404,7 +419,7 @@ def draw_stage(
     may_stay_down = for_good or promises_without_the_dead(spec)
     recover_all = not may_stay_down or draw.rng.random() < 0.5
     tables: list[tuple[str, dict[str, Any]]] = [
-        ("options", dict(options)),
+        ("options", dict(draw.options)),
         ("overlay", {"kind": "edges", "nodes": draw.nodes, "edges": draw.edges}),
         ("network", {"fifo": fifo}),
         ("groups", groups),

@@ -97,6 +97,9 @@ def expected_kinds(
         kinds += LOSSY_KINDS
     if spec.command_plans is not None:
         kinds += ORDERED_KINDS
+    if spec.agrees_on_members:
+        kinds += ["gone", "order", "publication_refused"]
+        kinds += ["join"] if by != "adversary" else []
     if not may_join(spec):
         kinds.remove("join_group")
     if facts == DRAWN:
@@ -135,6 +138,10 @@ class Draw:
         if self._may_change() and self.nodes >= LARGE_FROM and self.rng.random() < 0.3:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
         self.edges = self._graph()
+        self.founders = self.nodes
+        if spec.agrees_on_members and "founders" not in options:
+            self.founders = self.rng.randint(min(self.nodes, max(2, self.nodes - 3)), self.nodes)
+            self.options = {**options, "founders": self.founders}
 
     def scenario(self) -> str:
         """The text of the scenario."""
@@ -153,6 +160,8 @@ class Draw:
             faults += self._joins(groups)  # what nobody can tell a late member is the hardest
         deaths = self._deaths(streams, faults) if self.for_good else []
         faults += self._orders(groups)
+        if self.spec.agrees_on_members:
+            faults += self._members(groups)
         dead = [death["node"] for death in deaths]
         faults = [f for f in faults if f["kind"] != "recover" or f["node"] not in dead] + deaths
         tables += [("[publish]", stream) for stream in streams]
@@ -239,7 +248,44 @@ class Draw:
         for name in ("left", "right", "few")[: self.rng.randrange(4)]:
             size = self.rng.randint(1, self.nodes)
             groups[name] = sorted(self.rng.sample(range(self.nodes), size))
+        if self.founders < self.nodes:  # who comes later joins groups, too
+            groups["all"] = list(range(self.founders))
+            for name in list(groups):
+                groups[name] = [node for node in groups[name] if node < self.founders] or [0]
         return groups
+
+    def removable(self) -> list[int]:
+        """Whom operators may remove, rightly or not: never so many that a majority is lost."""
+        return self.rng.sample(range(self.nodes), (self.founders - 1) // 2)
+
+    def _members(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
+        """Nodes come, are removed after they died or while they are well, or are replaced."""
+        rng = self.rng
+        faults: list[dict[str, Any]] = []
+        for node in range(self.founders, self.nodes):
+            at = rng.randrange(UNTIL_MS)
+            faults.append({"at_ms": at, "kind": "join", "node": node})
+            for group in groups:
+                if rng.random() < 0.7:
+                    faults.append(self._change(at + 1 + rng.randrange(300), "join", node, group))
+        for node in self.removable():
+            at = rng.randrange(UNTIL_MS)
+            if rng.random() < 0.3:
+                continue
+            if rng.random() < 0.6:
+                death: dict[str, Any] = {"at_ms": at, "kind": "crash", "node": node}
+                if rng.random() < 0.4:
+                    death["after_effects"] = rng.randrange(8)
+                faults.append(death)
+            for by in rng.sample(range(self.nodes), min(self.nodes, rng.choice([1, 2]))):
+                order = f"gone {node}"
+                if self.founders < self.nodes and rng.random() < 0.3:
+                    order = f"replace {node} {rng.randrange(self.founders, self.nodes)}"
+                if by != node:
+                    faults.append(self._order(at + rng.randrange(300), [NodeId(by)], order))
+        for _ in self._some(2):  # views change in the middle of what else happens
+            faults.append({"at_ms": rng.randrange(UNTIL_MS), "kind": "heal"})
+        return faults
 
     def _streams(self, groups: dict[str, Any]) -> list[dict[str, Any]]:
         return [

@@ -14,6 +14,9 @@ from causalcast.trace.run_folder import Run
 
 Data = dict[str, Any]
 
+# Orders whose numbers are nodes; those of other orders stay as they are.
+NAME_NODES = ("gone", "add", "replace")
+
 # Key and simplest value of what a table can do without.
 SIMPLEST: dict[str, dict[str, Any]] = {
     "network": {"latency_ms": 1.0, "loss": 0.0, "duplication": 0.0, "fifo": True},
@@ -67,6 +70,9 @@ def without_node(data: Data, gone: int) -> Data:
     kept += [[around[0], other] for other in around[1:] if not _joined(kept, around[0], other)]
     overlay["edges"] = [[moved(a), moved(b)] for a, b in kept]
     overlay["nodes"] -= 1
+    founders = data.get("options", {}).get("founders", 0)
+    if gone < founders:
+        data["options"]["founders"] = founders - 1
     for name, members in data.get("groups", {}).items():
         if isinstance(members, list):
             data["groups"][name] = [moved(node) for node in members if node != gone]
@@ -165,13 +171,21 @@ def _joined(edges: list[list[int]], a: int, b: int) -> bool:
 
 def _names(entry: Data, node: int) -> bool:
     """Whether a publication or fault is about this node alone or about a link of it."""
-    return node in (entry.get("node"), entry.get("by"), entry.get("via")) or node in entry.get(
+    return node in _nodes_in_order(entry.get("order", "")) or node in (entry.get("node"), entry.get("by"), entry.get("via")) or node in entry.get(
         "link", []
     )
 
 
+def _nodes_in_order(order: str) -> list[int]:
+    name, *words = order.split() or [""]
+    return [int(word) for word in words] if name in NAME_NODES else []
+
+
 def _renumbered(entry: Data, moved: Any) -> Data:
     entry = dict(entry)
+    named = _nodes_in_order(entry.get("order", ""))
+    if named:
+        entry["order"] = " ".join([entry["order"].split()[0], *(str(moved(n)) for n in named)])
     for key in ("node", "by", "via"):
         if key in entry:
             entry[key] = moved(entry[key])
@@ -184,10 +198,14 @@ def _renumbered(entry: Data, moved: Any) -> Data:
 
 def _nodes_of(words: list[str]) -> list[int]:
     kinds = SHAPES[words[0]].split()
+    if words[0] == "order" and words[2] in NAME_NODES:
+        kinds = ["node", "word", "node", "node"]
     return [int(w) for w, kind in zip(words[1:], kinds, strict=False) if kind == "node"]
 
 
 def _moved_step(words: list[str], moved: Any) -> str:
     kinds = ["", *SHAPES[words[0]].split()]
+    if words[0] == "order" and words[2] in NAME_NODES:
+        kinds = ["", "node", "word", "node", "node"]
     named = zip(words, kinds, strict=False)
     return " ".join(str(moved(int(w))) if kind == "node" else w for w, kind in named)

@@ -32,6 +32,7 @@ from causalcast.core.effects import (
     CloseLink,
     Deliver,
     Duplicate,
+    Expelled,
     Hold,
     Joined,
     Note,
@@ -264,6 +265,11 @@ class Stage(World):
     def joined(self, node: NodeId, effect: Joined) -> None:
         """Stories have one group, and everybody is in it."""
         self.stacks[node].note_joined(effect.group)
+
+    def expelled(self, node: NodeId, effect: Expelled) -> None:
+        """Say it."""
+        self.said.append(f"{node} is a member no more")
+        self.stacks[node].note_expelled()
 
     def start_timer(self, node: NodeId, effect: StartTimer) -> None:
         """Remember it; the story lets it run out."""

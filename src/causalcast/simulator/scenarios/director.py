@@ -122,6 +122,8 @@ class Director:
             if recover_all and not node.up and not node.left and not node.gone:
                 world.lives.recover(node.me)
                 world.end_turn()
+        world.lives.repeat_orders()
+        world.end_turn()
         for who, whom in list(world.suspicions):
             if world.nodes[who].up and world.nodes[whom].up:
                 world.trust(who, whom)

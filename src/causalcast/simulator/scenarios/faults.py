@@ -70,6 +70,7 @@ class FaultPlan:
         for node in list(self._simulation.nodes):
             if not node.up and not node.left and not node.gone:
                 self._simulation.lives.recover(node.me)
+        self._simulation.lives.repeat_orders()
 
     def _happen(self, fault: Fault) -> None:
         if fault.kind in LINK_FAULTS:

@@ -141,6 +141,16 @@ class Lives:
         self._steps.finish(node, None)
         return True
 
+    def repeat_orders(self) -> None:
+        """Whoever said that a node never comes back says it again, everywhere: the first time it
+        may have been lost in a crash."""
+        if not self._blueprint.protocol.agrees_on_members:
+            return
+        for gone in [node for node in self._nodes if node.gone and not node.up]:
+            for node in list(self._nodes):
+                if node.up:
+                    self.command(node.me, f"gone {gone.me}")
+
     def compact(self, me: NodeId) -> None:
         """Replace the records of each layer that offers a snapshot by that snapshot."""
         node = self._nodes[me]

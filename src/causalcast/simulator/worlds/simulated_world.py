@@ -8,7 +8,17 @@ from collections.abc import Callable
 from typing import Final
 
 from causalcast.core.blueprint import Blueprint
-from causalcast.core.effects import Belief, Deliver, Duplicate, Hold, Joined, Note, Release, Stable
+from causalcast.core.effects import (
+    Belief,
+    Deliver,
+    Duplicate,
+    Expelled,
+    Hold,
+    Joined,
+    Note,
+    Release,
+    Stable,
+)
 from causalcast.core.ids import GroupId, NodeId
 from causalcast.core.made_groups import NEWS
 from causalcast.core.message import Publication
@@ -110,6 +120,13 @@ class SimulatedWorld(PlanningWorld):
         owner.groups = {**owner.groups, effect.group: None}
         owner.stack.note_joined(effect.group)
         self.shared.recorder.add(node, self.out.now, JOIN, group=effect.group)
+
+    def expelled(self, node: NodeId, effect: Expelled) -> None:
+        owner = self.nodes[node]
+        for group in owner.groups:
+            self.shared.recorder.add(node, self.out.now, LEAVE, group=group)
+        owner.groups = {}
+        owner.stack.note_expelled()
 
     def _tell_listener(self, node: NodeId, publication: Publication) -> None:
         listener = self.listener

@@ -1,0 +1,5 @@
+"""Vector-clock broadcast among agreed members."""
+
+from causalcast.protocols.viewed_broadcast.spec import SPEC
+
+__all__ = ["SPEC"]

@@ -171,8 +171,10 @@ def _joined(edges: list[list[int]], a: int, b: int) -> bool:
 
 def _names(entry: Data, node: int) -> bool:
     """Whether a publication or fault is about this node alone or about a link of it."""
-    return node in _nodes_in_order(entry.get("order", "")) or node in (entry.get("node"), entry.get("by"), entry.get("via")) or node in entry.get(
-        "link", []
+    return (
+        node in _nodes_in_order(entry.get("order", ""))
+        or node in (entry.get("node"), entry.get("by"), entry.get("via"))
+        or node in entry.get("link", [])
     )
 
 

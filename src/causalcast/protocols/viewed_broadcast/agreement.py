@@ -30,7 +30,7 @@ from causalcast.protocols.viewed_broadcast.peers import Peers
 
 CHANGE: Final = "change"
 ROUND_SHIFT: Final = 32  # of a ballot: the round above, who leads it below
-OTHERS_WAIT: Final = 4  # times as long as the first in line, and a random part on top
+OTHERS_WAIT: Final = 4  # times as long as the first in line, and so much for each before them
 MOST_TRIES: Final = 10  # to get answers, before another ballot is begun
 MOST_PATIENCE: Final = 16  # times as long after many attempts that came to nothing
 
@@ -79,7 +79,6 @@ class Agreement:
         exchange: Exchange,
     ) -> None:
         self._me = setup.me
-        self._setup = setup
         self._membership = membership
         self._copies = copies
         self._peers = peers
@@ -131,11 +130,12 @@ class Agreement:
         out.start_timer(CHANGE, self._pause())
 
     def _pause(self) -> int:
+        """Soon for the first in line, later for each one after it: so they do not meet for ever."""
         after = self._change_after
-        if self._attempt is not None or (self._failed == 0 and self._is_first()):
+        place = self._place_in_line()
+        if self._attempt is not None or (self._failed == 0 and place == 0):
             return after
-        longest = OTHERS_WAIT * after * min(1 << self._failed, MOST_PATIENCE)
-        return OTHERS_WAIT * after + self._setup.random.randrange(longest + 1)
+        return OTHERS_WAIT * after * (1 + place) * min(1 << self._failed, MOST_PATIENCE)
 
     def _give_way(self, out: Outbox) -> None:
         """Somebody else leads: what this node would try comes later, if it is needed at all."""
@@ -143,12 +143,12 @@ class Agreement:
         self._waits = True
         out.start_timer(CHANGE, MOST_TRIES * self._change_after + self._pause())
 
-    def _is_first(self) -> bool:
+    def _place_in_line(self) -> int:
         newest = self._membership.newest()
         assert newest is not None
         peers = self._peers
         there = [n for n in newest.members if n in peers.links and n not in peers.suspected]
-        return all(self._me < node for node in there)
+        return sum(1 for node in there if node < self._me)
 
     def _reaches_majority(self) -> bool:
         newest = self._membership.newest()

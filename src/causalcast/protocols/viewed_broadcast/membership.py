@@ -25,6 +25,7 @@ class Membership:
         self.voted: dict[int, Voted] = {}  # view -> what was accepted for it
         self.adds: dict[NodeId, None] = {}
         self.removes: dict[NodeId, None] = {}
+        self.is_contradicted = False  # two views of one number were decided: that must never be
 
     def newest(self) -> View | None:
         """The newest view that is known here, with a gap below it or without."""
@@ -79,7 +80,10 @@ class Membership:
 
     def learn(self, view: View) -> bool:
         """A view was decided; whether that is news."""
-        if view.number in self.views or view.number <= self.installed:
+        known = self.views.get(view.number)
+        if known is not None and not is_same(known, view):
+            self.is_contradicted = True
+        if known is not None or view.number <= self.installed:
             return False
         self.views[view.number] = view
         self.voted.pop(view.number, None)
@@ -151,6 +155,16 @@ class Membership:
             *(Promised(number, ballot) for number, ballot in self.promised.items()),
             *self.voted.values(),
         ]
+
+
+def is_same(one: View, other: View) -> bool:
+    """Whether two views of one number say the same."""
+    return (
+        one.members == other.members
+        and one.cut == other.cut
+        and one.gone == other.gone
+        and one.closed == other.closed
+    )
 
 
 def change_of(

@@ -231,7 +231,10 @@ class ViewedBroadcast(Multicast):
 
     def _on_view(self, view: View, out: Outbox) -> None:
         # Not in the paper: a view that was decided, from anybody who knows it.
-        if self.membership.learn(view):
+        is_news = self.membership.learn(view)
+        if self.membership.is_contradicted:
+            out.note("viewed_broadcast.two_views", view.number)
+        if is_news:
             self.exchange.heard = True
             out.persist(view)
             self._write_orders_if_fewer(out)

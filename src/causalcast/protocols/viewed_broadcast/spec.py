@@ -42,6 +42,11 @@ def views_follow_one_another(multicast: Multicast) -> bool:
     return True
 
 
+def one_view_per_number(multicast: Multicast) -> bool:
+    """All who say anything of a view say the same."""
+    return not _node(multicast).membership.is_contradicted
+
+
 def installed_is_reached(multicast: Multicast) -> bool:
     """All that the cut of the installed view counts is delivered."""
     node = _node(multicast)
@@ -120,13 +125,20 @@ SPEC = ProtocolSpec(
     needs=Needs(overlay="mesh"),
     restart="resume",
     tolerates=tolerates,
-    invariants=[views_follow_one_another, installed_is_reached, delivered_in_its_view],
+    invariants=[
+        views_follow_one_another,
+        one_view_per_number,
+        installed_is_reached,
+        delivered_in_its_view,
+    ],
     at_rest=[nothing_is_kept, newest_is_installed],
     events={
         "viewed_broadcast.decided": "the members agreed on a new view under this node's lead",
         "viewed_broadcast.installed": "this node installed a view",
         "viewed_broadcast.let_in": "this node became a member",
         "viewed_broadcast.expelled": "the members agreed on a view without this node",
+        "viewed_broadcast.two_views": "two views of one number were told: a member lies, or a disk "
+        "that went back in time has voted; stop the cluster and look",
         "viewed_broadcast.not_accepted": "so many of this node's last publications are in no view "
         "that it knows: members may not have them",
     },

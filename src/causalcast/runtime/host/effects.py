@@ -15,6 +15,7 @@ from causalcast.core.effects import (
     Deliver,
     Duplicate,
     Effect,
+    Expelled,
     Hold,
     Joined,
     Note,
@@ -45,6 +46,7 @@ from causalcast.runtime.node_trace import (
     DUPLICATE,
     HOLD,
     JOIN,
+    LEAVE,
     NOTE,
     RELEASE,
     SUSPECT,
@@ -200,6 +202,13 @@ class Effects(World):
         self._stack.note_joined(effect.group)
         self._observed.late_groups[effect.group] = None
         self._rows.of_step((self._state.at_us, JOIN, -1, effect.group, -1, -1, -1, -1, None))
+        self._state.later(self._membership_news.set)
+
+    def expelled(self, node: NodeId, effect: Expelled) -> None:
+        for group in self._stack.groups:
+            row = (self._state.at_us, LEAVE, -1, group)
+            self._state.later(self._rows.add, *row)
+        self._stack.note_expelled()
         self._state.later(self._membership_news.set)
 
     def stable(self, node: NodeId, effect: Stable) -> None:

@@ -30,6 +30,10 @@ FEWEST_STEPS, MOST_STEPS = 20, 120
 MOST_PUBLICATIONS = 8
 SLOW_SHARE = 0.6  # of all links, at any time
 TOLD_WITHIN = 2  # hops: who is told that somebody is gone
+HALF = 0.5
+TALKS = 0.8  # of all runs in which members may change, so many are made of talks
+TALK_MOVES = 8, 40
+TALK_STEPS = 60  # so much arrives at most when some nodes talk among themselves
 RACE_STEPS = 15  # so long an effect may take to overtake its cause
 
 Tactic = Callable[[], list[Step]]
@@ -74,6 +78,7 @@ class Adversary:
         self._age: dict[int, int] = {}  # publications in the order of their first delivery
         self._holders: dict[int, dict[NodeId, None]] = {}  # who was ever handed which publication
         self._world.listener = self._on_delivery
+        self._moves = 0  # if not 0, so many
         self._removable: list[int] = []
         if self._spec.agrees_on_members:
             founders = int(run.scenario.blueprint.protocol_options["founders"])
@@ -84,7 +89,8 @@ class Adversary:
 
     def play(self, moves: int | None = None) -> None:
         """Direct until enough has happened, then let everything come to rest."""
-        for _ in range(self._rng.randint(FEWEST_STEPS, MOST_STEPS) if moves is None else moves):
+        drawn = self._moves or self._rng.randint(FEWEST_STEPS, MOST_STEPS)
+        for _ in range(drawn if moves is None else moves):
             if self._rng.random() < 0.05:
                 self._redraw_slow_links()
             self._do(self._pick())
@@ -126,6 +132,21 @@ class Adversary:
             self.run.director.do(step)
 
     def _choose_tactics(self) -> list[tuple[float, Tactic]]:
+        loses = self._spec.needs.links == "any" and not self.run.scenario.network.fifo
+        if self._removable and loses and not self._forgets and self._rng.random() < TALKS:
+            self._moves = self._rng.randint(*TALK_MOVES)
+            return [
+                (6, self._publish),
+                (6, self._publish_unheard),
+                (30, self._talk),
+                (6, self._remove),
+                (3, self._crash),
+                (4, self._recover),
+                (2, self._compact),
+                (5, self._lose_much),
+                (3, self._arrive),
+                (1, self._change_group),
+            ]
         tactics: list[tuple[float, Tactic]] = [
             (14, self._publish),
             (50, self._arrive),
@@ -153,9 +174,11 @@ class Adversary:
         if self._spec.command_plans is not None:
             tactics += [(4, self._order)]
         if self._removable:
-            tactics += [(4, self._remove)]
+            tactics += [(10, self._remove), (30, self._talk)]
         if self._spec.needs.links == "any" and not self.run.scenario.network.fifo:
             tactics += [(3, self._lose), (3, self._double)]
+            if self._removable:
+                tactics += [(8, self._publish_unheard)]
         return tactics
 
     def _pick(self) -> list[Step]:
@@ -305,9 +328,53 @@ class Adversary:
         """Order that a member is removed: one that fell, or one that is well."""
         peer = NodeId(self._rng.choice(self._removable))
         steps: list[Step] = []
-        if self._rng.random() < 0.4 and not self._forgets and self._world.nodes[peer].up:
+        if self._rng.random() < 0.6 and not self._forgets and self._world.nodes[peer].up:
             steps.append(("crash", peer, self._rng.choice([0.0, 0.5, 1.0])))
         return [*steps, ("order", self._some_node(), "gone", peer)]
+
+    def _lose_much(self) -> list[Step]:
+        """Half of what is under way never arrives."""
+        for way in list(self._world.queues):
+            for index in range(len(self._world.queues[way]) - 1, -1, -1):
+                if self._rng.random() < HALF:
+                    self._do([("lose", *way, index)])
+        return []
+
+    def _publish_unheard(self) -> list[Step]:
+        """A publication that reaches nobody; others hear of it when members report."""
+        up = [node.me for node in self._world.nodes if node.up]
+        if self._publications == 0 or not up:
+            return []
+        node = self._rng.choice(up)
+        self._publications -= 1
+        before = {way: len(queue) for way, queue in self._world.queues.items()}
+        self._do([("publish", node, self._rng.choice(self._groups))])
+        for way in [way for way in self._world.queues if way[0] == node]:
+            for index in range(len(self._world.queues[way]) - 1, before.get(way, 0) - 1, -1):
+                self._do([("lose", *way, index)])
+        return []
+
+    def _talk(self) -> list[Step]:
+        """Some nodes talk among themselves: timers of one run out, again and again, and what is
+        between them arrives. So members agree on something while others are out of reach."""
+        up = [node.me for node in self._world.nodes if node.up]
+        if len(up) < 2:
+            return []
+        some = self._rng.sample(up, self._rng.randint(2, len(up)))
+        for _ in range(self._rng.randint(1, 3)):
+            for _, name, subject in sorted(self._world.nodes[some[0]].timers):
+                if self._world.nodes[some[0]].up:
+                    self._do([("expire", some[0], name, subject)])
+                    self._arrive_among(some)
+        return []
+
+    def _arrive_among(self, some: list[NodeId]) -> None:
+        for _ in range(self._rng.choice([3, 10, TALK_STEPS, TALK_STEPS])):
+            ways = [way for way in self._world.queues if way[0] in some and way[1] in some]
+            if not ways:
+                return
+            way = self._rng.choice(ways)
+            self._do([("arrive", *way)])
 
     def _order(self) -> list[Step]:
         """An operator orders something, and the applications concerned leave their groups."""

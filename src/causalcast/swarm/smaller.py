@@ -171,11 +171,8 @@ def _joined(edges: list[list[int]], a: int, b: int) -> bool:
 
 def _names(entry: Data, node: int) -> bool:
     """Whether a publication or fault is about this node alone or about a link of it."""
-    return (
-        node in _nodes_in_order(entry.get("order", ""))
-        or node in (entry.get("node"), entry.get("by"), entry.get("via"))
-        or node in entry.get("link", [])
-    )
+    named = [entry.get("node"), entry.get("by"), entry.get("via"), *entry.get("link", [])]
+    return node in named or node in _nodes_in_order(entry.get("order", ""))
 
 
 def _nodes_in_order(order: str) -> list[int]:

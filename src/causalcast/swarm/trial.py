@@ -116,9 +116,10 @@ def try_run(
                 within_parts(found.violations["agreement"], trial.run, parts)
             )
             trial.fired["more_than_one_part"] = int(parts.count() > 1)
-        if spec.agrees_on_members and trial.run.header.complete:
-            # Who was removed is no member, and who stays waits for nobody that was.
-            found = Judgement(found.violations, frozenset())
+        if spec.agrees_on_members:
+            if trial.run.header.complete:
+                # Who was removed is no member, and who stays waits for nobody that was.
+                found = Judgement(found.violations, frozenset())
         elif any(node.gone for node in world.nodes):
             found, lost = without_losses(found, [n.me for n in world.nodes if n.gone])
             trial.fired["lost_with_a_node_that_is_gone"] = lost

@@ -103,6 +103,7 @@ class Stage(World):
             "crash": self._crash,
             "recover": self._recover,
             "suspect": self._suspect,
+            "order": self._order,
             "explain": self._explain,
             "packets": self._list_packets,
             "world": self._tell_world,
@@ -162,7 +163,13 @@ class Stage(World):
         self._step(node, lambda out: self.stacks[node].publish(publication, out))
 
     def _arrive(self, words: list[str]) -> None:
-        """`arrive #N …`: let packets arrive, in this order."""
+        """`arrive #N …`: let packets arrive, in this order. `arrive all`: all that are under way,
+        and those that follow from it."""
+        if words == ["all"]:
+            while self._packets:
+                self._let_arrive(self._packets.pop(next(iter(self._packets))))
+                self._follow_up()
+            return
         for word in words:
             self._let_arrive(self._packets.pop(int(word.lstrip("#"))))
 
@@ -214,6 +221,17 @@ class Stage(World):
         """`suspect WHO WHOM`."""
         who, whom = self._node(words[0]), self._node(words[1])
         self._step(who, lambda out: self.stacks[who].suspect(whom, out))
+
+    def _order(self, words: list[str]) -> None:
+        """`order NODE WORDS`: an operator orders something, if nothing speaks against it."""
+        assert self._blueprint is not None
+        node, stack = self._node(words[0]), self.stacks[self._node(words[0])]
+        command = self._blueprint.command(" ".join(words[1:]))
+        objection = stack.multicast.objection(command)
+        if objection:
+            self.said.append(f"{node} objects: {objection}")
+        else:
+            self._step(node, lambda out: stack.command(command, out))
 
     def _explain(self, words: list[str]) -> None:
         """`explain NODE TEXT`: what the message with that text waits for."""

@@ -286,8 +286,11 @@ class Agreement:
     # The value
 
     def _choose_if_whole(self, attempt: Attempt, newest: View, out: Outbox) -> None:
-        """With all that are there; with a majority only after a pause."""
-        if len(attempt.promises) == len(newest.members):
+        """With all that are there, if they are a majority; without one that is only after a
+        pause."""
+        there = [self._me, *self._peers.linked(newest.members)]
+        enough = len(attempt.promises) >= newest.majority()
+        if enough and all(node in attempt.promises for node in there):
             self._choose_value(attempt, newest, out)
 
     def _choose_value(self, attempt: Attempt, newest: View, out: Outbox) -> None:

@@ -1,4 +1,4 @@
-"""Members of a real cluster that never come back, are replaced, or are removed while they are well."""
+"""Members of a real cluster that die for good, are replaced, or are removed while they are well."""
 
 import asyncio
 import json

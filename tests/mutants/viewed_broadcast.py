@@ -3,7 +3,6 @@
 from causalcast.core.ids import NodeId
 from causalcast.parts.vector_clock import VectorClock
 from causalcast.protocols.viewed_broadcast import agreement, membership
-from causalcast.protocols.viewed_broadcast.agreement import Agreement
 from causalcast.protocols.viewed_broadcast.copies import Copies
 from causalcast.protocols.viewed_broadcast.exchange import Exchange
 from causalcast.protocols.viewed_broadcast.membership import Membership
@@ -33,18 +32,6 @@ def following_all_orders(
             after.gone.append(node)
     after.members.sort()
     return after
-
-
-def add_the_dead_again(
-    view: View, adds: dict[NodeId, None], removes: dict[NodeId, None]
-) -> tuple[NodeId, bool] | None:
-    for node in sorted(adds):
-        if node not in view.members:
-            return node, True
-    for node in sorted(removes):
-        if node in view.members and len(view.members) > 1:
-            return node, False
-    return None
 
 
 def never(*_: object) -> bool:
@@ -138,21 +125,6 @@ MUTANTS = [
                 "    if status.known < membership.known() or",
             ),
         ],
-    ),
-    Mutant(
-        "the_dead_added_again",
-        "an old order does not bring back who was removed",
-        ["invariant", "at_rest", "no_exception", "validity"],
-        [
-            Patch(membership, "change_of", add_the_dead_again),
-            Rewritten(Membership, "drop_orders", "and node not in newest.gone and", "and"),
-        ],
-    ),
-    Mutant(
-        "never_closed",
-        "… and what is left of it beyond the cut is dropped",
-        ["at_rest", "validity"],
-        [Rewritten(Agreement, "reason", "return LEFT_OVER", 'return ""')],
     ),
     Mutant(
         "newcomers_begin_at_nothing",

@@ -1,10 +1,41 @@
 """Planted bugs that a search seldom finds; `test_traps` has a schedule for each."""
 
+from causalcast.core.ids import NodeId
+from causalcast.protocols.viewed_broadcast import membership
 from causalcast.protocols.viewed_broadcast.agreement import Agreement
 from causalcast.protocols.viewed_broadcast.membership import Membership
-from causalcast.swarm.mutant import Mutant, Rewritten
+from causalcast.protocols.viewed_broadcast.messages import View
+from causalcast.swarm.mutant import Mutant, Patch, Rewritten
+
+
+def add_the_dead_again(
+    view: View, adds: dict[NodeId, None], removes: dict[NodeId, None]
+) -> tuple[NodeId, bool] | None:
+    for node in sorted(adds):
+        if node not in view.members:
+            return node, True
+    for node in sorted(removes):
+        if node in view.members and len(view.members) > 1:
+            return node, False
+    return None
+
 
 MUTANTS = [
+    Mutant(
+        "the_dead_added_again",
+        "an old order does not bring back who was removed",
+        ["invariant", "at_rest", "no_exception", "validity"],
+        [
+            Patch(membership, "change_of", add_the_dead_again),
+            Rewritten(Membership, "drop_orders", "and node not in newest.gone and", "and"),
+        ],
+    ),
+    Mutant(
+        "never_closed",
+        "… and what is left of it beyond the cut is dropped",
+        ["at_rest", "validity"],
+        [Rewritten(Agreement, "reason", "return LEFT_OVER", 'return ""')],
+    ),
     Mutant(
         "copies_of_the_removed_taken",
         "between promise and view nothing of a removed node is delivered beyond the cut",

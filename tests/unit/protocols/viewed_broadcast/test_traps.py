@@ -138,11 +138,33 @@ def a_late_copy_of_a_dead_member(play: Play) -> None:
     assert play.view(1) == 3
 
 
+def a_gap_that_stays(play: Play) -> None:
+    """Node 2 has the second publication of node 4, and nobody the first."""
+    play.do("publish", 4, "all")
+    play.do("publish", 4, "all")
+    play.do("lose", 4, 2)
+    play.do("arrive", 4, 2)
+    play.die(4, tells=0)
+
+
+def a_newcomer_comes_and_goes(play: Play) -> None:
+    """Node 5 asks all to be let in, and is, and is removed, while node 0 is away."""
+    play.do("crash", 0, 0.0)
+    play.agree(1, [1, 2, 3, 4, 5])
+    assert play.view(5) == 2
+    play.do("order", 1, "gone", 5)
+    play.agree(1, [1, 2, 3, 4, 5])
+    assert play.view(1) == 3
+    play.do("recover", 0)
+
+
 STORIES: list[tuple[str, Callable[[Play], None], int, int]] = [
     ("accepted_without_copies", only_the_leader_has_it, 5, 5),
     ("proposed_without_copies", only_a_reporter_has_it, 5, 5),
     ("cut_of_the_leader", the_last_words_of_a_dead_member, 5, 5),
     ("copies_of_the_removed_taken", a_late_copy_of_a_dead_member, 5, 5),
+    ("never_closed", a_gap_that_stays, 5, 5),
+    ("the_dead_added_again", a_newcomer_comes_and_goes, 6, 5),
     ("closed_by_some", closed_while_somebody_is_away, 5, 5),
 ]
 

@@ -73,18 +73,6 @@ MUTANTS = [
         ],
     ),
     Mutant(
-        "view_not_waited_for",
-        "a publication waits for the view that it was published in",
-        ["invariant", "causal_order"],
-        [Rewritten(Copies, "obstacle", "copy.view > membership.installed", "False")],
-    ),
-    Mutant(
-        "installed_before_the_cut",
-        "a view is installed when all that its cut counts is delivered",
-        ["invariant", "causal_order"],
-        [Rewritten(Membership, "next_view", "if reached else", "if True else")],
-    ),
-    Mutant(
         "several_changes_at_once",
         "a view differs from the one before by one member",
         ["invariant", "at_rest", "no_exception"],

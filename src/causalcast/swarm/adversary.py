@@ -89,8 +89,9 @@ class Adversary:
 
     def play(self, moves: int | None = None) -> None:
         """Direct until enough has happened, then let everything come to rest."""
-        drawn = self._moves or self._rng.randint(FEWEST_STEPS, MOST_STEPS)
-        for _ in range(drawn if moves is None else moves):
+        if moves is None:
+            moves = self._moves or self._rng.randint(FEWEST_STEPS, MOST_STEPS)
+        for _ in range(moves):
             if self._rng.random() < 0.05:
                 self._redraw_slow_links()
             self._do(self._pick())

@@ -69,7 +69,10 @@ class Packet:
 
 
 class Stage(World):
-    """Nodes whose messages and timers wait for the director."""
+    """Nodes whose messages and timers wait for the director.
+
+    Large because each command and each effect is a short method here.
+    """
 
     def __init__(self) -> None:
         self.stacks: dict[NodeId, Stack] = {}

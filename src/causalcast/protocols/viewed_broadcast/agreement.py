@@ -30,9 +30,12 @@ from causalcast.protocols.viewed_broadcast.peers import Peers
 
 CHANGE: Final = "change"
 ROUND_SHIFT: Final = 32  # of a ballot: the round above, who leads it below
+BALLOTS: Final = 1 << 62  # no honest leader comes so far
 OTHERS_WAIT: Final = 4  # times as long as the first in line, and so much for each before them
 MOST_TRIES: Final = 10  # to get answers, before another ballot is begun
 MOST_PATIENCE: Final = 16  # times as long after many attempts that came to nothing
+
+NO_VIEW: Final = View(0, [], {}, [], [])
 
 # Why a view is agreed on.
 ORDERED: Final = "ordered"
@@ -68,7 +71,11 @@ class Acceptance:
 
 @final
 class Agreement:
-    """Leads attempts, and answers those of others."""
+    """Leads attempts, and answers those of others.
+
+    Large because one agreement is one story: when it begins, promises, the value, votes, and the
+    copies they wait for share what is known of the attempt under way.
+    """
 
     def __init__(
         self,
@@ -213,6 +220,9 @@ class Agreement:
 
     def _may_answer(self, sender: NodeId, number: int, ballot: int, out: Outbox) -> bool:
         membership = self._membership
+        if not 0 < ballot < BALLOTS:
+            out.note("viewed_broadcast.nonsense", sender)
+            return False
         if number in membership.views or number <= membership.installed:
             self._exchange.tell_views(sender, number - 1, out)
             return False
@@ -240,7 +250,7 @@ class Agreement:
             number,
             ballot,
             0 if voted is None else voted.ballot,
-            [] if voted is None else [voted.view],
+            NO_VIEW if voted is None else voted.view,
             membership.installed,
             dict(copies.done),
             copies.runs(cut),
@@ -266,6 +276,7 @@ class Agreement:
             or promise.ballot != attempt.ballot
             or attempt.view is not None
             or sender not in newest.members
+            or not isinstance(promise.accepted, View)
         ):
             return
         attempt.promises[sender] = promise
@@ -273,6 +284,9 @@ class Agreement:
 
     def on_refused(self, sender: NodeId, refused: Refused, out: Outbox) -> None:
         # Not in the paper: a leader that is refused gives way for a while.
+        if refused.ballot >= BALLOTS:
+            out.note("viewed_broadcast.nonsense", sender)
+            return
         self._refused_by = max(self._refused_by, refused.ballot)
         attempt = self._attempt
         if (
@@ -308,8 +322,8 @@ class Agreement:
     def _value(self, attempt: Attempt, newest: View) -> View:
         promises = list(attempt.promises.values())
         best = max(promises, key=lambda promise: promise.accepted_ballot)
-        if best.accepted:
-            view = best.accepted[0]
+        if best.accepted_ballot:
+            view = best.accepted
             assert isinstance(view, View)
             return view
         adds: dict[NodeId, None] = {}

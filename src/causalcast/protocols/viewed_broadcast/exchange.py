@@ -240,7 +240,7 @@ class Exchange:
     def _lacks_something(self, peer: NodeId) -> bool:
         done = self._copies.done
         return any(
-            self._peers.has_told(peer, origin) < min(max(copies), done.get(origin, 0))
+            self._peers.told_by(peer, origin) < min(max(copies), done.get(origin, 0))
             for origin, copies in self._copies.log.items()
         )
 

@@ -165,15 +165,15 @@ class Prepare(Message):
 
 @final
 class Promise(Message):
-    """The answer: `accepted` is empty or the view accepted before under `accepted_ballot`; `held`
-    are the copies that may be fetched here."""
+    """The answer: `accepted` is the view accepted before under `accepted_ballot`, if that is not 0;
+    `held` are the copies that may be fetched here."""
 
     wire = Wire(
         "viewed_broadcast.promise",
         number=int,
         ballot=int,
         accepted_ballot=int,
-        accepted=list[Message],
+        accepted=Message,
         installed=int,
         counts=dict[NodeId, int],
         held=list[int],
@@ -186,7 +186,7 @@ class Promise(Message):
         number: int,
         ballot: int,
         accepted_ballot: int,
-        accepted: list[Message],
+        accepted: Message,
         installed: int,
         counts: VectorClock,
         held: list[int],

@@ -45,7 +45,7 @@ class Peers:
             told[node] = status.counts[node]
         return news
 
-    def has_told(self, peer: NodeId, origin: NodeId) -> int:
+    def told_by(self, peer: NodeId, origin: NodeId) -> int:
         """How many publications of `origin` a peer is known to have delivered."""
         told = self.told.get(peer)
         return 0 if told is None else told.get(origin, 0)
@@ -54,7 +54,7 @@ class Peers:
         """How many publications of `origin` all these members have delivered, this node `done`."""
         for peer in members:
             if peer != self.me:
-                done = min(done, self.has_told(peer, origin))
+                done = min(done, self.told_by(peer, origin))
         return done
 
     def have_all_installed(self, membership: Membership) -> bool:

@@ -72,7 +72,10 @@ FIRST: Final = 1  # the number of the view of the founders
 
 
 class ViewedBroadcast(Multicast):
-    """One member: its views, its copies, and what it knows of others."""
+    """One member: its views, its copies, and what it knows of others.
+
+    Large because every handler stands here; what they decide by stands in the parts.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.me = setup.me
@@ -543,7 +546,7 @@ class ViewedBroadcast(Multicast):
                 1
                 for origin, copies in self.copies.log.items()
                 for number in copies
-                if number > self.peers.has_told(peer, origin)
+                if number > self.peers.told_by(peer, origin)
             )
             for peer in self.membership.others()
         }

@@ -3,6 +3,7 @@
 from causalcast.core.ids import NodeId
 from causalcast.protocols.viewed_broadcast import membership
 from causalcast.protocols.viewed_broadcast.agreement import Agreement
+from causalcast.protocols.viewed_broadcast.copies import Copies
 from causalcast.protocols.viewed_broadcast.membership import Membership
 from causalcast.protocols.viewed_broadcast.messages import View
 from causalcast.swarm.mutant import Mutant, Patch, Rewritten
@@ -21,6 +22,18 @@ def add_the_dead_again(
 
 
 MUTANTS = [
+    Mutant(
+        "view_not_waited_for",
+        "a publication waits for the view that it was published in",
+        ["invariant", "causal_order"],
+        [Rewritten(Copies, "obstacle", "copy.view > membership.installed", "False")],
+    ),
+    Mutant(
+        "installed_before_the_cut",
+        "a view is installed when all that its cut counts is delivered",
+        ["invariant", "causal_order"],
+        [Rewritten(Membership, "next_view", "if reached else", "if True else")],
+    ),
     Mutant(
         "the_dead_added_again",
         "an old order does not bring back who was removed",

@@ -158,11 +158,34 @@ def a_newcomer_comes_and_goes(play: Play) -> None:
     play.do("recover", 0)
 
 
+def published_in_a_view_that_is_not_known(play: Play) -> None:
+    """Nodes 0 and 1 let node 3 in, with a cut that node 2 has not reached; then node 1 publishes,
+    with nothing in its stamp, and that alone arrives at node 2."""
+    play.do("publish", 0, "all")
+    play.do("lose", 0, 2)
+    play.agree(0, [0, 1])
+    assert play.view(1) == 2
+    play.lose()
+    play.do("publish", 1, "all")
+    play.do("arrive", 1, 2)
+
+
+def a_view_whose_cut_is_not_reached(play: Play) -> None:
+    """The same, and the view arrives at node 2, before what its cut counts."""
+    play.do("publish", 0, "all")
+    play.do("lose", 0, 2)
+    play.agree(0, [0, 1])
+    play.pump([0, 2])
+    assert play.view(2) == 2
+
+
 STORIES: list[tuple[str, Callable[[Play], None], int, int]] = [
     ("accepted_without_copies", only_the_leader_has_it, 5, 5),
     ("proposed_without_copies", only_a_reporter_has_it, 5, 5),
     ("cut_of_the_leader", the_last_words_of_a_dead_member, 5, 5),
     ("copies_of_the_removed_taken", a_late_copy_of_a_dead_member, 5, 5),
+    ("view_not_waited_for", published_in_a_view_that_is_not_known, 4, 3),
+    ("installed_before_the_cut", a_view_whose_cut_is_not_reached, 4, 3),
     ("never_closed", a_gap_that_stays, 5, 5),
     ("the_dead_added_again", a_newcomer_comes_and_goes, 6, 5),
     ("closed_by_some", closed_while_somebody_is_away, 5, 5),

@@ -52,7 +52,6 @@ CODES = {
     "trace.log_rows": "NONE",
     "protocols.viewed_broadcast.agreement": "NO_VIEW",
     "protocols.viewed_broadcast.protocol": "FIRST",
-    "trace.node_log": "NONE",
     "runtime.links.greeting": "ANYBODY",
     "runtime.lives": "UNKNOWN",
     "clients.admission": "UNTIL_FOR_EVER",

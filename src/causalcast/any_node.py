@@ -159,6 +159,12 @@ class AnyGroup(AnyReader, Protocol):
 class AnyNode(Protocol):
     """A real node, one of the test kit, or a node elsewhere."""
 
+    async def create_group(self, name: str) -> AnyGroup:
+        """Make a group while the cluster runs; one that there is already is no error."""
+
+    async def remove_group(self, name: str) -> None:
+        """Let there be no such group any more, at any node. Only those that were made go."""
+
     @property
     def id(self) -> NodeId:
         """The node's id; of a client, that of the node it is connected to now."""

@@ -85,6 +85,23 @@ def test_publish_and_read(tmp_path: Path, run: Run) -> None:
 
 
 @EVERYWHERE
+def test_groups_are_made_and_removed(tmp_path: Path, run: Run) -> None:
+    async def application(node: AnyNode) -> bytes:
+        async with await node.create_group("doc/42") as doc:
+            await doc.publish(b"hello")
+            message = await anext(doc)
+            await message.ack()
+        await node.remove_group("doc/42")
+        with pytest.raises(NodeError):
+            await node.group("doc/42").publish(b"too late")
+        with pytest.raises(NodeError):
+            await node.create_group("doc/*")
+        return message.payload
+
+    assert run(tmp_path, application) == b"hello"
+
+
+@EVERYWHERE
 def test_what_is_said_of_a_message_travels_with_it(tmp_path: Path, run: Run) -> None:
     async def application(node: AnyNode) -> list[AnyMessage]:
         async with node.group("all") as group:

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_clients_make_groups as clients
 import test_made_groups as stories
 
+from causalcast.clients.kept_log import KeptLog
 from causalcast.core import made_groups
 from causalcast.core.ids import GroupId
 from causalcast.core.made_groups import Change, MadeGroups, News
@@ -15,6 +17,7 @@ from causalcast.errors import CausalcastError
 from causalcast.runtime.host import compaction
 from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.security.client_token import ClientPass
 from causalcast.runtime.storage.durable_entry import Entry, MadeNames, Memory, encode
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -79,6 +82,18 @@ def everybody_may(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupDirectory, "takes", lambda self, publication: True)
 
 
+def the_door_hears_of_no_group(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptLog, "_on_group", lambda self, name, group, is_there: None)
+
+
+def tokens_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClientPass, "may_create", lambda self, group: True)
+
+
+def no_patience_with_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptLog, "may_come", lambda self, group: False)
+
+
 @pytest.mark.parametrize(
     ("plant", "story"),
     [
@@ -89,6 +104,15 @@ def everybody_may(patch: pytest.MonkeyPatch) -> None:
         (removed_and_still_kept, stories.test_a_group_that_is_removed_is_gone_everywhere),
         (epochs_do_not_count, stories.test_a_group_that_is_removed_is_gone_everywhere),
         (everybody_may, stories.test_rights_have_prefixes),
+        (
+            the_door_hears_of_no_group,
+            clients.test_a_client_makes_a_group_that_others_read_elsewhere,
+        ),
+        (tokens_do_not_count, clients.test_tokens_say_who_may),
+        (
+            no_patience_with_news,
+            clients.test_who_has_seen_a_group_waits_until_its_news_are_there,
+        ),
     ],
 )
 def test_it_is_noticed(
@@ -98,6 +122,7 @@ def test_it_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stories, "PATIENCE", 3.0)
+    monkeypatch.setattr(clients, "PATIENCE", 3.0)
     plant(monkeypatch)
     problems = (AssertionError, pytest.fail.Exception, TimeoutError, CausalcastError)
     with pytest.raises(problems):

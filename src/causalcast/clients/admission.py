@@ -89,7 +89,7 @@ class Admission:
         self.host = node.host()
         self.tls: Tls | None = self.host.links.tls
         self.log = KeptLog(self.host, config)
-        self.publications = Publications(self.host, config.groups)
+        self.publications = Publications(self.host, self.log.groups)
         self.counts: collections.Counter[str] = collections.Counter()
         body = node.config.limits.body_bytes
         self.frame_bytes = body * 4 // 3 + FRAME_OVERHEAD  # as base64 it is a third longer
@@ -129,7 +129,7 @@ class Admission:
         """Who it is. Where nodes have no certificates everybody on this machine may everything."""
         cluster = self.node.config.cluster
         if self.tls is None:
-            return ClientPass(0, cluster, name[:LONGEST_NAME], ["*"], ["*"], UNTIL_FOR_EVER)
+            return ClientPass(0, cluster, name[:LONGEST_NAME], ["*"], ["*"], UNTIL_FOR_EVER, ["*"])
         try:
             authorities = self.tls.identity.authorities
             return check_client_token(
@@ -140,10 +140,14 @@ class Admission:
 
     async def wait_for_past(self, past: Position) -> None:
         """What the client has seen or published elsewhere comes first."""
+        was_removed = self.host.parts.directory.made.was_removed
+        past = {group: seen for group, seen in past.items() if not was_removed(group)}
         for group, by_origin in past.items():
             if {*by_origin} <= {self.host.me}:
                 continue  # own publications are in the own past
             known = group in self.publications.groups
+            if not known and self.log.may_come(group):
+                continue  # it was made elsewhere, and the news are on their way
             if not known or not self.node.group(group).is_member():
                 raise Ended(
                     protocol.ELSEWHERE,

@@ -85,6 +85,10 @@ export class Client {
   ): Promise<void>;
   /** What this client may do. */
   groups(): Promise<GroupList>;
+  /** Make a group, if the token allows it; resolves when that is durable at the node. */
+  createGroup(group: string): Promise<void>;
+  /** Let there be no such group any more, at any node, if the token allows it. */
+  removeGroup(group: string): Promise<void>;
   /** Where this client is: `connect(…, {position})` goes on there. */
   position(): Position;
   /** Hang up. */

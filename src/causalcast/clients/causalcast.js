@@ -134,6 +134,18 @@ export class Client {
     return this._ask(id, JSON.stringify({ do: "groups", id }), false);
   }
 
+  /** Make a group, if the token allows it; resolves when that is durable at the node. */
+  async createGroup(group) {
+    const id = ++this._number;
+    await this._ask(id, JSON.stringify({ do: "create_group", id, group }), false);
+  }
+
+  /** Let there be no such group any more, at any node, if the token allows it. */
+  async removeGroup(group) {
+    const id = ++this._number;
+    await this._ask(id, JSON.stringify({ do: "remove_group", id, group }), false);
+  }
+
   /** Where this client is, as data: `connect(…, {position})` goes on there. */
   position() {
     return structuredClone({ seen: this._seen, past: this._past, log: this._log });

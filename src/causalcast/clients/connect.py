@@ -189,6 +189,18 @@ class RemoteNode:
             raise NodeError("expected names of groups: node.together('acl', 'posts')")
         return RemoteGroups(self._subscriptions, names, since)
 
+    async def create_group(self, name: str) -> RemoteGroup:
+        """Make a group, if the token allows it; one that there is already is no error. Returns when
+        that is durable at the node."""
+        self._check_entered()
+        await self._requests.ask(protocol.CreateGroup(self._requests.number(), name))
+        return self.group(name)
+
+    async def remove_group(self, name: str) -> None:
+        """Let there be no such group any more, at any node, if the token allows it."""
+        self._check_entered()
+        await self._requests.ask(protocol.RemoveGroup(self._requests.number(), name))
+
     async def groups(self) -> dict[str, list[str]]:
         """Which groups this client may "publish" to and "subscribe" to."""
         self._check_entered()

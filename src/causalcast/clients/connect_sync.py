@@ -285,6 +285,15 @@ class SyncRemoteNode:
         """As `RemoteNode.together`."""
         return SyncRemoteGroup(self, names, since)
 
+    def create_group(self, name: str) -> SyncRemoteGroup:
+        """As `RemoteNode.create_group`."""
+        self.run(self.remote().create_group(name))
+        return SyncRemoteGroup(self, [name], "now")
+
+    def remove_group(self, name: str) -> None:
+        """As `RemoteNode.remove_group`."""
+        self.run(self.remote().remove_group(name))
+
     def groups(self) -> dict[str, list[str]]:
         """As `RemoteNode.groups`."""
         return self.run(self.remote().groups())

@@ -50,7 +50,14 @@ STATUS: Final = {
     protocol.STOPPING: "503 Service Unavailable",
 }
 PAST_HEADER: Final = "Causalcast-Past"
-ASKED: Final = (protocol.Publish, protocol.ListGroups, protocol.Presence, Ack)
+ASKED: Final = (
+    protocol.Publish,
+    protocol.ListGroups,
+    protocol.Presence,
+    Ack,
+    protocol.CreateGroup,
+    protocol.RemoveGroup,
+)
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -221,7 +228,10 @@ class HttpDoor:
     ) -> None:
         asked, _ = protocol.decode_request(frame)
         if not isinstance(asked, ASKED):
-            raise WireError("expected publish, ack, groups or presence; GET /v1/messages to read")
+            raise WireError(
+                "expected publish, ack, groups, create_group, remove_group or presence; GET "
+                "/v1/messages to read"
+            )
         allowances = self._allowances_of(holder.name)
         if isinstance(asked, Ack):
             await asyncio.sleep(allowances.pause(len(frame)))

@@ -15,8 +15,10 @@ from typing import final
 
 from causalcast.clients.protocol import Position, note
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
+from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.message import Publication
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.inbox import GroupInbox
 from causalcast.runtime.node_config import ClientDoor
 from causalcast.runtime.storage.reader_table import PLAIN
 
@@ -39,8 +41,12 @@ class KeptLog:
     def __init__(self, host: Host, door: ClientDoor) -> None:
         self._host = host
         self._limits = (door.kept_messages, door.kept_bytes)
-        names = host.blueprint.groups
-        self._names: dict[GroupId, str] = {names.id_of(name): name for name in door.groups}
+        self._prefixes = tuple(door.made_groups)
+        directory = host.parts.directory
+        made = [name for name in directory.made.names() if name.startswith(self._prefixes)]
+        self.groups = {name: directory.id_of(name) for name in [*door.groups, *made]}
+        self._names = {group: name for name, group in self.groups.items()}
+        self._line: GroupInbox | None = None  # in which they are read together
         self._kept: collections.deque[Kept] = collections.deque()
         self._bytes = 0
         self.first = 0  # the place of the first one that is kept; places count all there were
@@ -63,11 +69,31 @@ class KeptLog:
         for group in self._names:
             if not self._host.inbox.readers.owed_in(group) & PLAIN:
                 raise self._host.parts.readers.not_read(group)
-        self._host.inbox.call_together(list(self._names), self._take)
+        self._line = self._host.inbox.call_together(list(self._names), self._take)
+        self._host.parts.directory.at_once = self._on_group
         while self._host.inbox.waiting_by_group().keys() & self._names.keys() and any(
             self._host.inbox.waiting_by_group().get(group, 0) for group in self._names
         ):
             await asyncio.sleep(0)
+
+    def _on_group(self, name: str, group: GroupId, is_there: bool) -> None:
+        """A group was made or removed, and nothing behind that is delivered yet."""
+        if not name.startswith(self._prefixes):
+            return
+        if is_there:
+            assert self._line is not None
+            self.groups[name], self._names[group] = group, name
+            self._host.inbox.read_with(group, self._line)
+        else:
+            self.groups.pop(name, None)
+        for listener in self.listeners:
+            listener.set()
+
+    def may_come(self, group: str) -> bool:
+        """Whether a group that this node does not serve may be one it has not heard of yet."""
+        founded = self._host.blueprint.groups.names
+        offers = self._host.blueprint.protocol.offers
+        return "made_groups" in offers and group not in founded and group.startswith(self._prefixes)
 
     @property
     def end(self) -> int:
@@ -106,7 +132,7 @@ class KeptLog:
         news = asyncio.Event()
         self.listeners[news] = None
         try:
-            while self.lacks(past):
+            while any(group not in self.groups for group in past) or self.lacks(past):
                 news.clear()
                 await news.wait()
         finally:
@@ -117,8 +143,11 @@ class KeptLog:
     def is_whole(self, group: str) -> bool:
         """Whether all that the group ever delivered is here, or known to be gone."""
         host = self._host
-        number = host.blueprint.groups.id_of(group)
-        if number in host.observed.late_groups or host.config.contacts:
+        number = self.groups[group]
+        if number >= FIRST_MADE:
+            if not host.config.patterns.is_member(host.me, group):
+                return False
+        elif number in host.observed.late_groups or host.config.contacts:
             return False
         if host.journal is None:
             return host.earlier.starts == 1

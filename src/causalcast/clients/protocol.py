@@ -99,13 +99,28 @@ class ListGroups(msgspec.Struct, tag_field="do", tag="groups"):
     id: int
 
 
+class CreateGroup(msgspec.Struct, tag_field="do", tag="create_group"):
+    """Make this group; one that there is already is no error."""
+
+    id: int
+    group: str
+
+
+class RemoveGroup(msgspec.Struct, tag_field="do", tag="remove_group"):
+    """Let there be no such group any more, at any node. Only those that were made go."""
+
+    id: int
+    group: str
+
+
 class Presence(msgspec.Struct, tag_field="do", tag="presence"):
     """Who is there, as far as this node knows?"""
 
     id: int
 
 
-Request = Hello | Publish | Subscribe | Unsubscribe | Ack | ListGroups | Presence
+Change = CreateGroup | RemoveGroup
+Request = Hello | Publish | Subscribe | Unsubscribe | Ack | ListGroups | Presence | Change
 
 
 class Welcome(msgspec.Struct, tag_field="do", tag="welcome", omit_defaults=True):

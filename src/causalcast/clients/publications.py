@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from causalcast.clients.protocol import Publish
 from causalcast.core.ids import GroupId, MessageId, message_id
@@ -16,11 +16,10 @@ from causalcast.runtime.storage.durable_entry import Keyed
 class Publications:
     """The way of clients to the node's publishing, and what is on it."""
 
-    def __init__(self, host: Host, groups: Sequence[str]) -> None:
-        self.groups = list(groups)  # of the door
+    def __init__(self, host: Host, groups: Mapping[str, GroupId]) -> None:
+        self.groups = groups  # of the door, now
         self._host = host
         self._keys = host.earlier.memory.keys
-        self._ids: dict[str, GroupId] = {name: host.blueprint.groups.id_of(name) for name in groups}
         # By client and key, with what is published.
         self._under_way: dict[tuple[str, str], tuple[bytes, asyncio.Future[MessageId]]] = {}
 
@@ -57,7 +56,7 @@ class Publications:
         failed: asyncio.Future[MessageId]
         try:
             said = said_of(request.headers, request.content_type)
-            published = self._host.publish(self._ids[request.group], body, keyed, said)
+            published = self._host.publish(self.groups[request.group], body, keyed, said)
         except CausalcastError as error:
             failed = asyncio.get_running_loop().create_future()
             failed.set_exception(error)

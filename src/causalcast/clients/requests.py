@@ -29,7 +29,14 @@ PENDING: Final = Limit(
     unit="messages",
     about="publications of a client that wait for their answers; then the next one waits",
 )
-Plain = protocol.ListGroups | protocol.Presence | protocol.Subscribe | protocol.Unsubscribe
+Plain = (
+    protocol.ListGroups
+    | protocol.Presence
+    | protocol.Subscribe
+    | protocol.Unsubscribe
+    | protocol.CreateGroup
+    | protocol.RemoveGroup
+)
 Answer = (
     Published
     | protocol.Subscribed

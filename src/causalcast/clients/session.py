@@ -239,6 +239,8 @@ class Session:
                 reply = self._unsubscribe(request)
             elif isinstance(request, protocol.ListGroups):
                 reply = self._list_groups(request)
+            elif isinstance(request, protocol.CreateGroup | protocol.RemoveGroup):
+                reply = await self._change_groups(request)
             else:
                 reply = self._presence(request)
         except Refused as refused:
@@ -354,6 +356,23 @@ class Session:
             [group for group in groups if self.holder.may_publish(group)],
             [group for group in groups if self.holder.may_subscribe(group)],
         )
+
+    async def _change_groups(self, request: protocol.Change) -> protocol.Done:
+        """The node makes or removes a group, with its own rights, for a client that may."""
+        group, is_made = request.group, isinstance(request, protocol.CreateGroup)
+        if not self.holder.may_create(group):
+            verb = "make" if is_made else "remove"
+            raise Refused(protocol.NOT_ALLOWED, f"this token does not allow to {verb} {group!r}")
+        try:
+            if not is_made:
+                await self._node.remove_group(group)
+                return protocol.Done(request.id)
+            await self._node.create_group(group)
+        except CausalcastError as error:
+            raise Refused(protocol.REFUSED, str(error)) from None
+        if group not in self._publications.groups:
+            raise Refused(protocol.NO_GROUP, f"{group!r} was made, and is not one of this door")
+        return protocol.Done(request.id)
 
     def _presence(self, request: protocol.Presence) -> protocol.Present:
         status = self._node.status()

@@ -107,6 +107,11 @@ class MadeGroups:
         """The name of a group that there is; empty if there is none."""
         return self._names.get(group, "")
 
+    def was_removed(self, name: str) -> bool:
+        """Whether there was a group of this name, and there is none any more."""
+        known = self._known.get(name)
+        return known is not None and known.epoch <= known.removed
+
     def id_of(self, name: str) -> GroupId | None:
         """The id of a group that there is."""
         known = self._known.get(name)

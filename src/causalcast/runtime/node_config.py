@@ -162,6 +162,7 @@ class ClientDoor:
     key: Path | None
     origins: list[str]  # of pages in browsers
     groups: list[str]
+    made_groups: list[str]  # prefixes of those that are made while the cluster runs
     kept_messages: int  # for clients that come back
     kept_bytes: int
 
@@ -457,7 +458,9 @@ def _clients(
             "that comes back could not be told what it has missed; choose another protocol"
         )
     known = blueprint.groups.names
-    groups = [str(name) for name in table.items("groups")] or list(known)
+    given = [str(name) for name in table.items("groups")]
+    made = [name[:-1] for name in given if name.endswith("*")] if given else [""]
+    groups = [name for name in given if not name.endswith("*")] if given else list(known)
     for name in groups:
         if name not in known:
             raise table.wrong("groups", name, f"groups of this cluster ({', '.join(known)})")
@@ -469,6 +472,7 @@ def _clients(
         key=folder / table.text("key") if has_own else None,
         origins=[str(origin) for origin in table.items("origins")],
         groups=groups,
+        made_groups=made,
         kept_messages=table.integer("kept_messages", KEPT_FOR_CLIENTS.value, least=1),
         kept_bytes=table.integer("kept_bytes", KEPT_FOR_CLIENTS_BYTES.value, least=1),
     )

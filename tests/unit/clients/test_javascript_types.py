@@ -42,6 +42,8 @@ await node.subscribe(["chat"], async (message: Message) => {
   console.log(message.id, message.group, message.body.length, message.headers.a, when,
     message.contentType, message.text());
 }, { since: "kept", onGap });
+await node.createGroup("doc/1");
+await node.removeGroup("doc/1");
 const groups: string[] = (await node.groups()).publish;
 const at: Position = node.position();
 console.log(id, groups, at.seen["chat"], at.past, at.log, node.isOpen, node.node);

@@ -61,7 +61,11 @@ def add_to(subparsers: Any) -> None:
 def _add_client(commands: Any) -> None:
     client = _add(commands, "client", "make a token for clients of the door", run_client)
     client.add_argument("--name", required=True, help="who it is; keys of publications go by it")
-    for right, verb in (("publish", "publish to"), ("subscribe", "read")):
+    for right, verb in (
+        ("publish", "publish to"),
+        ("subscribe", "read"),
+        ("create", "make and remove while the cluster runs"),
+    ):
         client.add_argument(
             f"--{right}",
             nargs="+",
@@ -118,6 +122,7 @@ def run_client(options: argparse.Namespace) -> int:
         options.publish,
         options.subscribe,
         timedelta(hours=options.hours),
+        options.create,
     )
     _tell(options, {"token": token}, token)
     return 0

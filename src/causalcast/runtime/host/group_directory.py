@@ -86,6 +86,8 @@ class GroupDirectory:
     ) -> None:
         self.made = made
         self.listeners: list[OnGroups] = []
+        # Hears of it before anything that is delivered behind it.
+        self.at_once: Callable[[str, GroupId, bool], None] | None = None
         self._me = me
         self._founded: Groups = blueprint.groups
         self._protocol = blueprint.protocol
@@ -228,7 +230,7 @@ class GroupDirectory:
             self._stack.note_joined(group)
             self._out.joins.append(group)
             self._rows.of_step((self._state.at_us, JOIN, -1, group, -1, -1, -1, -1, None))
-        self._state.later(self._tell, name, True)
+        self._state.later(self._tell, name, group, True)
 
     def _end(self, group: GroupId, name: str) -> None:
         if group in self._stack.groups:
@@ -236,14 +238,16 @@ class GroupDirectory:
             self._state.left.append(group)
             self._rows.of_step((self._state.at_us, LEAVE, -1, group, -1, -1, -1, -1, None))
         self._state.later(self._forget, group)
-        self._state.later(self._tell, name, False)
+        self._state.later(self._tell, name, group, False)
 
     def _forget(self, group: GroupId) -> None:
         self._inbox.forget(group)
         self._observed.published_in.pop(group, None)
         self._observed.delivered_in.pop(group, None)
 
-    def _tell(self, name: str, is_there: bool) -> None:
+    def _tell(self, name: str, group: GroupId, is_there: bool) -> None:
+        if self.at_once is not None:
+            self.at_once(name, group, is_there)
         loop = asyncio.get_running_loop()
         for listener in self.listeners:
             loop.call_soon(listener, name, is_there)

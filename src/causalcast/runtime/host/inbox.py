@@ -368,14 +368,20 @@ class Inbox:
         inbox.handle = handle
         self._plan(inbox)
 
-    def call_together(self, groups: list[GroupId], handle: Handle) -> None:
-        """The same for several groups, in the one order in which they were delivered."""
+    def call_together(self, groups: list[GroupId], handle: Handle) -> GroupInbox:
+        """The same for several groups, in the one order in which they were delivered. Others may
+        be added to what is returned (`read_with`)."""
         line = GroupInbox()
         line.queue.extend(self._in_order([self._of(group).queue for group in groups]))
         line.handle = handle
         for group in groups:
             self._groups[group] = line
         self._plan(line)
+        return line
+
+    def read_with(self, group: GroupId, line: GroupInbox) -> None:
+        """Read a further group together with others. Nothing of it was delivered so far."""
+        self._groups[group] = line
 
     def _in_order(
         self, queues: "list[collections.deque[Waiting | Publication]]"

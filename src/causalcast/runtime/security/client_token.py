@@ -36,10 +36,15 @@ class ClientPass(msgspec.Struct, frozen=True):
     publish: list[str]
     subscribe: list[str]
     until: int  # seconds since 1970
+    create: list[str] = []
 
     def may_publish(self, group: str) -> bool:
         """Whether its holder may publish to `group`."""
         return any(fits(pattern, group) for pattern in self.publish)
+
+    def may_create(self, group: str) -> bool:
+        """Whether its holder may make, and remove, `group`."""
+        return any(fits(pattern, group) for pattern in self.create)
 
     def may_subscribe(self, group: str) -> bool:
         """Whether its holder may read `group`."""
@@ -59,6 +64,7 @@ class _Said(msgspec.Struct, array_like=True, frozen=True):
     publish: list[str]
     subscribe: list[str]
     until: int
+    create: list[str] = []  # none in tokens of earlier versions
 
 
 def fits(pattern: str, group: str) -> bool:
@@ -74,16 +80,23 @@ def make_client_token(
     publish: Sequence[str],
     subscribe: Sequence[str],
     lifetime: timedelta,
+    create: Sequence[str] = (),
 ) -> str:
     """A new token for a client of this name; ConfigError for what cannot be in one."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise ConfigError(f"--name {name!r}: expected 1 to {LONGEST_NAME} characters")
-    for pattern in (*publish, *subscribe):
+    for pattern in (*publish, *subscribe, *create):
         if not pattern or "*" in pattern[:-1]:
             raise ConfigError(f"{pattern!r}: expected the name of a group, or a prefix and *")
     serial, until = authority.enter_client(name, lifetime)
     said = _Said(
-        str(serial), authority.cluster, name, [*publish], [*subscribe], int(until.timestamp())
+        str(serial),
+        authority.cluster,
+        name,
+        [*publish],
+        [*subscribe],
+        int(until.timestamp()),
+        [*create],
     )
     data = msgspec.msgpack.encode(said)
     token = _Token(
@@ -113,7 +126,9 @@ def check_client_token(
         raise WireError("this token says nothing that can be read") from None
     if said.cluster != cluster:
         raise WireError(f"this token is for cluster {said.cluster!r}")
-    holder = ClientPass(serial, said.cluster, said.name, said.publish, said.subscribe, said.until)
+    holder = ClientPass(
+        serial, said.cluster, said.name, said.publish, said.subscribe, said.until, said.create
+    )
     why = objection(holder, revoked, now)
     if why:
         raise WireError(why)

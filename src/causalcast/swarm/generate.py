@@ -98,7 +98,7 @@ def expected_kinds(
     if spec.command_plans is not None:
         kinds += ORDERED_KINDS
     if spec.agrees_on_members:
-        kinds += ["gone", "order", "publication_refused"]
+        kinds += ["gone", "publication_refused"]
         kinds += ["join"] if by != "adversary" else []
     if not may_join(spec):
         kinds.remove("join_group")

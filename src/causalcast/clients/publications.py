@@ -28,6 +28,11 @@ class Publications:
     ) -> "asyncio.Future[MessageId] | None":
         """What is done when it is durable; None if the key was used for something else."""
         key, digest = request.key, _digest(request, body)
+        try:
+            # A key may stand for what never reached the disk: that is why the node stops.
+            self._host.running.check_open()
+        except CausalcastError as error:
+            return self._failed(error)
         if key:
             under_way = self._under_way.get((client, key))
             if under_way is not None:
@@ -53,17 +58,19 @@ class Publications:
     def _begin(
         self, request: Publish, body: bytes, keyed: Keyed | None
     ) -> "asyncio.Future[MessageId]":
-        failed: asyncio.Future[MessageId]
         try:
             said = said_of(request.headers, request.content_type)
             published = self._host.publish(self.groups[request.group], body, keyed, said)
         except CausalcastError as error:
-            failed = asyncio.get_running_loop().create_future()
-            failed.set_exception(error)
-            return failed
+            return self._failed(error)
         if isinstance(published, int):
             return self._ready(published)
         return asyncio.ensure_future(published)
+
+    def _failed(self, error: CausalcastError) -> "asyncio.Future[MessageId]":
+        failed: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
 
     def _done(self, number: int) -> "asyncio.Future[MessageId]":
         return self._ready(message_id(self._host.me, number))

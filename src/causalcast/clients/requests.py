@@ -131,7 +131,12 @@ class Requests:
         socket = self.socket
         assert socket is not None
         while True:
-            unsent = [one for one in self._asked.values() if one.sent_over is not socket]
+            # What was given up is still here until its caller has its turn.
+            unsent = [
+                one
+                for one in self._asked.values()
+                if one.sent_over is not socket and not one.answer.done()
+            ]
             if not unsent:
                 break  # nobody has asked for anything since
             for asked in unsent:

@@ -169,6 +169,9 @@ class Session:
         self._bytes = 0
         self._news = asyncio.Event()
         self._allowances = allowances or Allowances()
+        # What it asked to be published, in its order: it may wait, and what else is said must not.
+        self._to_publish: asyncio.Queue[tuple[Publish, bytes]] = asyncio.Queue()
+        self._room_to_publish = asyncio.Semaphore(PUBLISHING.value)
         self._answering: set[asyncio.Task[None]] = set()
 
     def acknowledge(self, messages: list[str]) -> None:
@@ -190,15 +193,17 @@ class Session:
         self._log.listeners[self._news] = None
         sending = asyncio.create_task(self._send_patiently())
         reading = asyncio.create_task(self._read_requests())
+        publishing = asyncio.create_task(self._publish_in_order())
+        tasks = (sending, reading, publishing)
         try:
-            done, _ = await asyncio.wait([sending, reading], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
             del self._log.listeners[self._news]
-            for task in (sending, reading, *self._answering):
+            for task in (*tasks, *self._answering):
                 task.cancel()
-            await asyncio.gather(sending, reading, *self._answering, return_exceptions=True)
+            await asyncio.gather(*tasks, *self._answering, return_exceptions=True)
 
     async def send(self, frame: str | bytes) -> None:
         """One frame; whoever does not take it is let go."""
@@ -256,20 +261,35 @@ class Session:
         if len(request.key) > protocol.LONGEST_KEY:
             raise WireError(f"a key of {len(request.key)} characters, expected at most 64")
         self._check_group(request.group, self.holder.may_publish(request.group), "publish to")
-        while len(self._answering) >= PUBLISHING.value:
-            await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
-        published = self._publications.publish(self.holder.name, request, body)
-        if published is None:
-            raise Refused(
-                protocol.KEY_USED,
-                f"key {request.key!r} was used for another body or group; every publication needs "
-                "a key of its own",
-            )
-        answering = asyncio.create_task(self._answer_published(request.id, published))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
-        if not self._publications.has_number(published):
-            await asyncio.wait([published])  # those behind it must not overtake it
+        await self._room_to_publish.acquire()
+        self._to_publish.put_nowait((request, body))
+
+    async def _publish_in_order(self) -> None:
+        while True:
+            request, body = await self._to_publish.get()
+            published = self._publications.publish(self.holder.name, request, body)
+            if published is None:
+                self._room_to_publish.release()
+                await self._refuse(
+                    request.id,
+                    protocol.KEY_USED,
+                    f"key {request.key!r} was used for another body or group; every publication "
+                    "needs a key of its own",
+                )
+                continue
+            answering = asyncio.create_task(self._answer_published(request.id, published))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answered)
+            if not self._publications.has_number(published):
+                await asyncio.wait([published])  # those behind it must not overtake it
+
+    def _answered(self, answering: "asyncio.Task[None]") -> None:
+        self._answering.discard(answering)
+        self._room_to_publish.release()
+
+    async def _refuse(self, number: int, code: str, why: str) -> None:
+        self._count(code)
+        await self.send(protocol.encode(Refusal(number, code, why)))
 
     async def _answer_published(self, number: int, published: "asyncio.Future[MessageId]") -> None:
         reply: Reply

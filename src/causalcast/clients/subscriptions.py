@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from causalcast.any_node import Since
 from causalcast.clients import protocol
 from causalcast.clients.client_position import ClientPosition
+from causalcast.clients.dialling import CLOSED_WITHIN
 from causalcast.clients.protocol import Ack, Delivery, Subscribe, Subscribed, Unsubscribe
 from causalcast.clients.requests import Requests
 from causalcast.core.ids import MessageId
@@ -74,8 +75,9 @@ class Subscriptions:
             if reader is not None:
                 reader.stop_calling()
         if self.requests.failure is None and self.requests.socket is not None:
-            with contextlib.suppress(NodeError):
-                await self.requests.ask(Unsubscribe(self.requests.number(), list(names)))
+            with contextlib.suppress(NodeError, TimeoutError):  # what still comes is not read
+                async with asyncio.timeout(CLOSED_WITHIN.value):
+                    await self.requests.ask(Unsubscribe(self.requests.number(), list(names)))
 
     def arrived(self, delivery: Delivery, behind: bytes | None) -> None:
         """A message came."""
@@ -105,6 +107,7 @@ class Subscriptions:
         """Go on over a new connection, in one request, so that all groups come in one order. Those
         that were never answered are asked for again as they were."""
         self.requests.forget(self._again)  # it was over another connection
+        self._handled.clear()  # meanwhile; the request has the position
         readers = [one for name, one in self._by_name.items() if name in self.position.seen]
         if readers:
             request = self._request(readers)

@@ -74,6 +74,8 @@ class Application:
         self._chance = chance
         self._habits = habits
         self._until = until  # when it ceases to publish
+        door = node.config.clients
+        self._of_clients = [] if door is None else door.groups  # the door reads them
         self._is_slow = chance.random() < 0.3
         self._gives_back = chance.random() < 0.3
         self._gives_up = chance.random() < 0.2  # waits for no receipt for long
@@ -96,6 +98,7 @@ class Application:
         names = node.config.blueprint.groups.names
         late = [names[group] for group in node.config.late_groups]
         groups = list(dict.fromkeys([*node.status()["groups"], *late]))
+        groups = [name for name in groups if name not in self._of_clients]
         work = []
         if self._reads_together and groups:
             node.on_message(self._handle, *groups)
@@ -118,10 +121,14 @@ class Application:
         finally:
             self._calls[call] -= 1
 
+    def _groups_to_publish_to(self) -> list[Group]:
+        names = self._node.config.blueprint.groups.names
+        return [self._node.group(name) for name in names if name not in self._of_clients]
+
     async def _pour(self) -> None:
         """Without waiting for receipts: nobody knows in which order those take effect."""
         loop = asyncio.get_running_loop()
-        groups = [self._node.group(n) for n in self._node.config.blueprint.groups.names]
+        groups = self._groups_to_publish_to()
         self._ledger.has_one_order = False
         under_way: set[asyncio.Task[None]] = set()
         while loop.time() < self._until and self._ledger.began < self._habits.publications:
@@ -138,7 +145,7 @@ class Application:
     async def _publish(self) -> None:
         """One after the other: of two that are under way nobody knows which is the first."""
         loop = asyncio.get_running_loop()
-        groups = [self._node.group(n) for n in self._node.config.blueprint.groups.names]
+        groups = self._groups_to_publish_to()
         with contextlib.suppress(CausalcastError):  # the node stops
             while loop.time() < self._until:
                 await asyncio.sleep(self._chance.choice((0.001, 0.05, 0.3)))

@@ -37,6 +37,19 @@ EXPECTED: Final = (
 )
 EXPECTED_OF_RESUMED: Final = ("compaction", "put_back")  # where nodes go on with their disks
 EXPECTED_OF_REBORN: Final = ("left_behind",)  # where a node may have to come back as somebody new
+# Where clients use the doors of nodes.
+EXPECTED_OF_CLIENTS: Final = (
+    "client_kill",
+    "client_stop",
+    "client_cut",
+    "client_silence",
+    "client_one_way",
+    "client_freeze",
+    "client_slow",
+    "client_moved",
+    "client_gap",
+    "client_unanswered",
+)
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 
 
@@ -45,6 +58,7 @@ class NodeCampaign:
     """What came of all seeds."""
 
     protocol: str
+    clients: bool = False
     seeds: int = 0
     failures: list[Outcome] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
@@ -65,7 +79,10 @@ class NodeCampaign:
         """What should have happened and did not; few seeds may leave something out."""
         if self.seeds < ENOUGH:
             return []
-        return [kind for kind in expected_to_fire(self.protocol) if not self.fired[kind]]
+        kinds = expected_to_fire(self.protocol)
+        if self.clients:  # and their nodes have no old disks
+            kinds = tuple(kind for kind in kinds if kind != "put_back") + EXPECTED_OF_CLIENTS
+        return [kind for kind in kinds if not self.fired[kind]]
 
     def never_drawn(self) -> list[str]:
         """The limits that no seed drew, though they can matter here."""
@@ -93,14 +110,15 @@ def run_campaign(
     processes: int,
     first: bool = False,
     progress: Callable[[float], None] | None = None,
+    clients: bool = False,
 ) -> NodeCampaign:
-    """Try all seeds; `first` stops at the first failure."""
+    """Try all seeds; `first` stops at the first failure; with `clients` at the doors of nodes."""
     find_protocol(protocol)  # or it says which there are
     if protocol.endswith(".py"):
         protocol = str(Path(protocol).resolve())  # the world has folders of its own
-    campaign = NodeCampaign(protocol)
+    campaign = NodeCampaign(protocol, clients)
     began = time.monotonic()
-    for outcome in _outcomes(protocol, seeds, processes):
+    for outcome in _outcomes(protocol, seeds, processes, clients):
         campaign.add(outcome)
         if progress is not None:
             progress(campaign.seeds / len(seeds))
@@ -110,8 +128,10 @@ def run_campaign(
     return campaign
 
 
-def _outcomes(protocol: str, seeds: Sequence[int], processes: int) -> Iterator[Outcome]:
-    tasks = [(protocol, seed) for seed in seeds]
+def _outcomes(
+    protocol: str, seeds: Sequence[int], processes: int, clients: bool
+) -> Iterator[Outcome]:
+    tasks = [(protocol, seed, clients) for seed in seeds]
     if processes == 1:
         yield from map(_try, tasks)
         return
@@ -119,7 +139,7 @@ def _outcomes(protocol: str, seeds: Sequence[int], processes: int) -> Iterator[O
         yield from pool.imap(_try, tasks, chunksize=1)
 
 
-def _try(task: tuple[str, int]) -> Outcome:
+def _try(task: tuple[str, int, bool]) -> Outcome:
     return try_plan(draw(*task))
 
 
@@ -135,7 +155,7 @@ def facts_of(campaign: NodeCampaign) -> dict[str, Any]:
                 "seed": failure.seed,
                 "problems": failure.problems,
                 "repeat": f"causalcast swarm --world nodes --protocol {campaign.protocol} "
-                f"--seeds {failure.seed}",
+                f"--seeds {failure.seed}{' --clients' if campaign.clients else ''}",
             }
             for failure in campaign.failures
         ],

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Final
 
+from causalcast.nodeworld.drawn_clients import config_text
 from causalcast.nodeworld.plan import Plan
 from causalcast.runtime.node_config import NodeConfig
 
@@ -40,6 +41,7 @@ def _peers(plan: Plan) -> list[str]:
 
 def _text(plan: Plan, machine: int, node: int, cluster: str) -> str:
     limits = "\n".join(f"{name} = {value}" for name, value in plan.limits.items())
+    more = config_text(plan, machine)
     return f"""
         [node]
         id = {node}
@@ -54,6 +56,7 @@ def _text(plan: Plan, machine: int, node: int, cluster: str) -> str:
         {plan.overlay}
         [groups]
         {plan.groups}
+        {more["groups"]}
         [storage]
         path = "node-{machine}/data"
         durable = {"true" if plan.is_durable else "false"}
@@ -62,6 +65,7 @@ def _text(plan: Plan, machine: int, node: int, cluster: str) -> str:
         level = "{plan.level}"
         [security]
         tls = false
+        {more["door"]}
         [limits]
         {limits}
         """

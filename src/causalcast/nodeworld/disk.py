@@ -87,7 +87,8 @@ class SimDisk(Disk):
         """The process is gone, what it had locked with it, and its open files lead nowhere."""
         self.age += 1
         self.die_in = 0
-        for content in self._names.values():
+        # A name that was replaced comes back if the power fails before that is durable.
+        for content in (*self._names.values(), *self._durable_names.values()):
             content.lock = None
 
     def copy(self) -> dict[Path, bytes]:

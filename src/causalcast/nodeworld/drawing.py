@@ -3,6 +3,7 @@
 import random
 from typing import Any, Final
 
+from causalcast.nodeworld.drawn_clients import add_clients
 from causalcast.nodeworld.drawn_limits import drawn_limits
 from causalcast.nodeworld.plan import LATENCIES, SLOWEST, UNTIL, Event, Plan
 from causalcast.nodeworld.tales import LONG_MESSAGES, STOPS, TIMED, tell
@@ -31,8 +32,15 @@ WITH_A_LOG: Final = ("cptcast", "prc_broadcast")
 SHORT_LOG: Final = 5  # deliveries
 
 
-def draw(protocol: str, seed: int) -> Plan:
-    """The plan of a seed."""
+def draw(protocol: str, seed: int, clients: bool = False) -> Plan:
+    """The plan of a seed; with clients it is the same world, and doors to its nodes."""
+    plan = _draw(protocol, seed)
+    if clients:
+        add_clients(plan)
+    return plan
+
+
+def _draw(protocol: str, seed: int) -> Plan:
     chance = random.Random(f"nodes/{protocol}/{seed}")
     machines = chance.randint(2, 4)
     is_joined = protocol in JOINED

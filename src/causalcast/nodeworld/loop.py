@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.nodeworld.lives import make_task, schedule
+from causalcast.nodeworld.network import Network
+from causalcast.nodeworld.sockets import SimServer, connected
 
 
 class Livelock(Exception):
@@ -18,6 +20,7 @@ class WorldLoop(asyncio.SelectorEventLoop):
     """Virtual time; callbacks come in the order of asyncio, the same for the same seed."""
 
     def __init__(self, most_callbacks: int) -> None:
+        self.network: Network | None = None  # that sockets of this loop belong to
         self._now = 0.0
         self.callbacks = 0
         self._most_callbacks = most_callbacks
@@ -68,6 +71,16 @@ class WorldLoop(asyncio.SelectorEventLoop):
         later = functools.partial(super().call_at, when)
         handle: asyncio.TimerHandle = schedule(later, callback, args, context)
         return handle
+
+    async def create_connection(self, factory: Any, *_: Any, port: int, **__: Any) -> Any:  # type: ignore[override]
+        """As in asyncio, in the network of the world; nothing is encrypted there."""
+        assert self.network is not None
+        return await connected(self.network, factory, port)
+
+    async def create_server(self, factory: Any, _: Any, port: int, **__: Any) -> Any:  # type: ignore[override]
+        """The same for who listens."""
+        assert self.network is not None
+        return SimServer(self.network, factory, port)
 
 
 class _Waiting(selectors.DefaultSelector):

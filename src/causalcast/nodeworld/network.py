@@ -12,7 +12,7 @@ import contextvars
 import random
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from causalcast.nodeworld.lives import Life, life_of
 from causalcast.runtime.links.address_book import Address
@@ -23,6 +23,17 @@ WINDOW: Final = 1 << 16  # bytes under way in one direction, as a kernel has it
 COUNTED_FOR: Final = 10.0  # seconds in which dials from one machine to another are counted
 MOST_DIALS: Final = 50  # in such a time
 MOST_DIALS_TO_JOIN: Final = 150  # where nodes join: their overlay dials five times a second
+
+
+class Listener(Protocol):
+    """Who takes in what dials a port."""
+
+    is_open: bool
+    context: contextvars.Context
+    life: Life | None
+
+    def let_in(self, transport: "SimTransport", address: str) -> None:
+        """Somebody dialled."""
 
 
 class Network:
@@ -42,7 +53,7 @@ class Network:
         self._recent_dials: dict[tuple[int, int], collections.deque[float]] = {}
         self._flaky: dict[tuple[int, int], float] = {}  # how many times a way connections last
         self._silent: set[tuple[int, int]] = set()  # ways: from, to
-        self._doors: dict[int, SimDoorway] = {}
+        self._doors: dict[int, Listener] = {}
         self._streams: dict[Stream, None] = {}
 
     def count(self, name: str) -> None:
@@ -92,11 +103,11 @@ class Network:
             end.broken(ConnectionResetError("cut"))
         return bool(ends)
 
-    def process_ended(self, port: int, life: Life, is_silent: bool) -> None:
+    def process_ended(self, life: Life, is_silent: bool) -> None:
         """A process is gone. Its kernel closes its connections, unless the power is gone, too."""
-        door = self._doors.get(port)
-        if door is not None and door.life is life:
-            del self._doors[port]
+        for port, door in list(self._doors.items()):
+            if door.life is life:
+                del self._doors[port]
         for stream in list(self._streams):
             if stream.sender.life is life:
                 stream.sender.is_over = True
@@ -109,12 +120,12 @@ class Network:
 
     # What carriers ask for
 
-    def bind(self, door: "SimDoorway", port: int) -> None:
+    def bind(self, door: "Listener", port: int) -> None:
         if port in self._doors:
             raise OSError(98, "Address already in use")
         self._doors[port] = door
 
-    def unbind(self, door: "SimDoorway", port: int) -> None:
+    def unbind(self, door: "Listener", port: int) -> None:
         if self._doors.get(port) is door:
             del self._doors[port]
 
@@ -123,7 +134,7 @@ class Network:
         usual = self.latency.get((a, b), self.usual_latency)
         return usual * self.chance.choice((0.5, 1.0, 1.0, 1.5))
 
-    async def connect(self, factory: ProtocolFactory, me: int, port: int) -> None:
+    async def connect(self, factory: ProtocolFactory, me: int, port: int) -> "SimTransport":
         """Dial; OSError if nobody is there, and no answer at all on a silent way."""
         self.dials += 1
         self._note_dial(me, port)
@@ -147,6 +158,7 @@ class Network:
         if (me, port) in self._flaky:
             lasts = self._flaky[me, port] * self.way(me, port)
             self.loop.call_later(lasts, self._lose, mine, context=_NOBODY)
+        return mine
 
     def _note_dial(self, me: int, port: int) -> None:
         recent = self._recent_dials.setdefault((me, port), collections.deque())
@@ -317,9 +329,12 @@ class SimTransport(asyncio.Transport):
         stream = self.incoming()
         if not stream.has_arrived():
             return
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(stream.take())
+            return
         data = memoryview(stream.take())
         while data and not self.is_over:
-            room = self._protocol.get_buffer(len(data))
+            room = memoryview(self._protocol.get_buffer(len(data)))
             taken = min(len(room), len(data))
             room[:taken] = data[:taken]
             self._protocol.buffer_updated(taken)
@@ -334,6 +349,8 @@ class SimTransport(asyncio.Transport):
             return
         if reason is None:
             self._read()
+            if not isinstance(self._protocol, asyncio.BufferedProtocol | None):
+                self._protocol.eof_received()
         self.stream.end(None)
         self._lose(reason)
 
@@ -400,6 +417,12 @@ class SimTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reads = True
         self.wake()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.stream.end(None)
 
     def is_closing(self) -> bool:
         return self._is_closing

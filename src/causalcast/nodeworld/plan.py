@@ -46,16 +46,19 @@ class Plan:
     drawn_limits: dict[str, float] = field(default_factory=dict)  # by name; those of the file, too
     until: float = UNTIL  # seconds in which things happen
     pours: bool = False  # applications publish without waiting for receipts
+    clients: int = 0  # programs that use the doors of nodes
+    client_events: list[Event] = field(default_factory=list)
+    kept_for_clients: int = 10_000  # messages, for those that come back
     tale: str = ""  # what the world is about, if it is about something
 
     def draws_times(self) -> bool:
         """Whether limits are drawn that say how often things happen."""
         every = limits_of(*ROOMS)
-        return any(every[name].unit in OF_TIME for name in self.drawn_limits)
+        return any(name in every and every[name].unit in OF_TIME for name in self.drawn_limits)
 
     def forget_drawn_times(self) -> None:
         """Things happen as often as they do in nodes as they are shipped."""
         every = limits_of(*ROOMS)
         for name in list(self.drawn_limits):
-            if every[name].unit in OF_TIME:
+            if name in every and every[name].unit in OF_TIME:
                 del self.drawn_limits[name]

@@ -6,6 +6,7 @@ import msgspec
 
 from causalcast.errors import ConfigError
 from causalcast.limits import check
+from causalcast.nodeworld import drawn_clients
 from causalcast.nodeworld.drawn_limits import import_limits
 from causalcast.nodeworld.plan import Plan
 from causalcast.registry import find_protocol
@@ -26,6 +27,8 @@ def read_plan(path: Path) -> Plan:
         raise ConfigError(f"{path}: {error}") from None
     find_protocol(plan.protocol)
     import_limits()
+    if plan.clients:
+        drawn_clients.import_limits()
     for name, value in plan.drawn_limits.items():
         try:
             check(name, value)

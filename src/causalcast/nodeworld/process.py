@@ -20,6 +20,7 @@ from causalcast.trace.node_log import SUFFIX, ended_well
 
 OUTLIVES: Final = 0.7  # seconds that an application goes on when its node has stopped
 SYNCS_TO_STOP: Final = 5  # of those that take longest: what was written before is waited for
+LETS_CLIENTS_GO_WITHIN: Final = 4.0  # seconds: they are told, and their sockets closed
 STOPS_WITHIN: Final = 1.0  # seconds beside those and what links may take
 
 
@@ -112,7 +113,7 @@ class SimProcess:
         """The process is gone, and its application with it."""
         if self._life is not None:
             self._life.end()
-            self._network.process_ended(self.config.listen.port, self._life, is_silent=False)
+            self._network.process_ended(self._life, is_silent=False)
         if self._life is not None and self.node is not None:
             self._dead.append((self._life, self.node))
             parts = self.node.host().parts
@@ -128,7 +129,7 @@ class SimProcess:
             return False
         life = self._life
         life.end()
-        self._network.process_ended(self.config.listen.port, life, is_silent=power)
+        self._network.process_ended(life, is_silent=power)
         self._forget()
         if power:
             self.disk.cut_power()
@@ -179,6 +180,7 @@ class SimProcess:
             return False
         syncs = SYNCS_TO_STOP * self.disk.longest_sync()
         within = STOPS_WITHIN + CLOSE_WITHIN.value + syncs
+        within += 0.0 if self.config.clients is None else LETS_CLIENTS_GO_WITHIN
         if loop.time() - began > within:
             took = f"{loop.time() - began:.1f} seconds (at most {within:.1f})"
             self.failures.append(f"node {self.config.node} took too long to stop: {took}")

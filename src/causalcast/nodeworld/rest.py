@@ -94,9 +94,7 @@ class Rest:
         since = self._meter()
         stormy = 0
         while loop.time() < deadline:
-            for process in self._processes.values():
-                if not process.is_up:
-                    process.start(0.0)
+            self.bring_back()
             await asyncio.sleep(0.5)
             if not self._is_calm():
                 since = self._meter()
@@ -109,6 +107,12 @@ class Rest:
                     return storms
                 since = self._meter()
         return ["no rest: something still happens after five minutes" + self._who_is_busy()]
+
+    def bring_back(self) -> None:
+        """Whoever is down begins another life."""
+        for process in self._processes.values():
+            if not process.is_up:
+                process.start(0.0)
 
     def _meter(self) -> Meter:
         network = self._network
@@ -152,6 +156,8 @@ class Rest:
             if process.ledgers[process.config.node].waits:
                 reasons.append(f"the application of machine {machine} waits for a receipt")
             status = process.node.status()
+            # What doors keep for clients stays: it is acknowledged when it makes room.
+            status["unacknowledged"] -= status.get("clients", {}).get("kept_messages", 0)
             for fact in ("publishers_wait", "waiting", "unacknowledged"):
                 if status[fact]:
                     reasons.append(f"machine {machine} has {fact} = {status[fact]}")

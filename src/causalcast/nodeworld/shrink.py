@@ -52,6 +52,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     for size in _sizes(len(events)):
         for first in range(0, len(events), size):
             yield replace(plan, events=events[:first] + events[first + size :])
+    for size in _sizes(len(plan.client_events)):
+        for first in range(0, len(plan.client_events), size):
+            rest = plan.client_events[:first] + plan.client_events[first + size :]
+            yield replace(plan, client_events=rest)
     names = list(limits)
     for size in _sizes(len(names)):
         for first in range(0, len(names), size):

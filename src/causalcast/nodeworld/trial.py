@@ -3,10 +3,11 @@
 import asyncio
 import gc
 import random
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from causalcast.errors import CausalcastError
 from causalcast.limits import set_to
@@ -20,6 +21,9 @@ from causalcast.nodeworld.process import SimProcess
 from causalcast.nodeworld.rest import LogLines, Rest
 from causalcast.nodeworld.verdict import Outcome, judge_world
 from causalcast.nodeworld.what_it_costs import vanished
+
+if TYPE_CHECKING:
+    from causalcast.nodeworld.clients import Clients
 
 MOST_CALLBACKS: Final = 3_000_000
 ENDINGS: Final = ("kill", "power", "stop", "die_writing", "full", "read_only", "sync_error")
@@ -38,6 +42,7 @@ class World:
         self.outcome = Outcome(plan.seed)
         chance = random.Random(f"world/{plan.protocol}/{plan.seed}")
         self.network = Network(loop, random.Random(chance.random()))
+        loop.network = self.network
         self.network.usual_latency = plan.latency_ms / 1000
         self.network.bytes_per_second = plan.bytes_per_second
         self.network.largest_piece = plan.largest_piece
@@ -52,6 +57,7 @@ class World:
             )
             for machine in range(1, plan.machines + 1)
         }
+        self.clients = clients_of(plan, self.network)
         self._rest = Rest(self.network, self.processes, lines)
         some = next(iter(self.processes.values()))
         self.guarantees = list(some.config.blueprint.protocol.guarantees)
@@ -69,7 +75,10 @@ class World:
             process.start(self.plan.until)
             if self.plan.is_joined:
                 await asyncio.sleep(JOIN_EVERY)
-        for event in self.plan.events:
+        if self.clients is not None:
+            self.clients.start()
+        both = [*self.plan.events, *self.plan.client_events]
+        for event in sorted(both, key=lambda event: event.at):
             await asyncio.sleep(max(0.0, event.at - self.loop.time()))
             if await self._happens(event):
                 self.outcome.fired[event.kind] = self.outcome.fired.get(event.kind, 0) + 1
@@ -89,6 +98,8 @@ class World:
         if event.kind == "heal":
             self.network.heal()
             return True
+        if event.kind.startswith("client_"):
+            return self.clients is not None and await self.clients.happens(event)
         who = self.processes[event.machines[0]]
         if len(event.machines) == 2:
             return self._happens_between(event, who, self.processes[event.machines[1]])
@@ -186,12 +197,23 @@ class World:
             self._forgive_old_disks()
             self.outcome.problems += vanished(self.processes)
             return
+        if self.clients is not None:
+            self.outcome.problems += await self.clients.have_everything(self._rest.bring_back)
         judges_storms = not self.plan.draws_times()
         self.outcome.problems += await self._rest.come(judges_storms)
 
     def _forgive_old_disks(self) -> None:
         for process in self.processes.values():
             process.failures = []
+
+
+def clients_of(plan: Plan, network: Network) -> "Clients | None":
+    """Known only where there are some: they need an extra."""
+    if not plan.clients:
+        return None
+    from causalcast.nodeworld.clients import Clients
+
+    return Clients(plan, network)
 
 
 def try_plan(plan: Plan) -> Outcome:
@@ -202,10 +224,21 @@ def try_plan(plan: Plan) -> Outcome:
     return outcome
 
 
+def _collect_in_silence() -> None:
+    """Connections of who was killed clean up when they are collected, and miss their loop then."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+
+
 def _try(plan: Plan) -> Outcome:
     loop = WorldLoop(MOST_CALLBACKS)
     gc.disable()  # a collection would run the `finally` of a node that was killed
     lines = LogLines()
+    world: World | None = None
     try:
         asyncio.set_event_loop(loop)
         world = World(plan, loop, lines)
@@ -216,6 +249,10 @@ def _try(plan: Plan) -> Outcome:
         except Exception as error:
             outcome.problems.append(f"the world broke: {error!r}")
         judge_world(world.guarantees, world.processes, plan, world.has_bad_trace, outcome)
+        if world.clients is not None:
+            outcome.problems += world.clients.verdict()
+            outcome.digest += world.clients.digest()[:16]
+            outcome.fired.update(world.clients.seen())
         most = MOST_DIALS_TO_JOIN if plan.is_joined else MOST_DIALS
         if not plan.draws_times() and world.network.most_dials > most:
             outcome.problems.append(
@@ -231,4 +268,7 @@ def _try(plan: Plan) -> Outcome:
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         asyncio.set_event_loop(None)
         loop.sweep()
+        if plan.clients:
+            world = None
+            _collect_in_silence()
         gc.enable()

@@ -75,7 +75,7 @@ def judge_world(
     outcome.digest = digest.hexdigest()[:16]
     if run is not None and not is_misled and not has_bad_trace:
         outcome.problems += _violations(run, guarantees)
-        outcome.problems += _held_against(run, ledgers, is_joined)
+        outcome.problems += _held_against(run, ledgers, is_joined, _groups_of_clients(processes))
     if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
@@ -121,19 +121,28 @@ def _named(message: int) -> str:
     return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
-def _held_against(run: Run, ledgers: Mapping[int, Ledger], is_joined: bool) -> list[str]:
-    """What applications were told, beside what the trace says.
+def _groups_of_clients(processes: Mapping[int, SimProcess]) -> set[int]:
+    """Groups that doors read, and applications of nodes do not."""
+    config = next(iter(processes.values())).config
+    names = [] if config.clients is None else config.clients.groups
+    return {int(config.blueprint.groups.id_of(name)) for name in names}
+
+
+def _held_against(
+    run: Run, ledgers: Mapping[int, Ledger], is_joined: bool, elsewhere: set[int]
+) -> list[str]:
+    """What applications were told, beside what the trace says; groups `elsewhere` are not theirs.
 
     Nodes that keep nothing die with what waits for their applications, and with rows that are not
     written yet.
     """
-    columns = run.events.select(["node", "kind", "message"]).to_pydict()
+    columns = run.events.select(["node", "kind", "message", "group"]).to_pydict()
     published: set[int] = set()
     delivered: dict[int, set[int]] = {}
-    for node, kind, message in zip(*columns.values(), strict=True):
+    for node, kind, message, group in zip(*columns.values(), strict=True):
         if kind == "publish":
             published.add(message)
-        elif kind == "deliver":
+        elif kind == "deliver" and group not in elsewhere:
             delivered.setdefault(node, set()).add(message)
     problems: list[str] = []
     if is_joined:

@@ -121,6 +121,12 @@ def add_to(subparsers: Any) -> None:
         "ones (see `causalcast limits`); whole nodes always do",
     )
     parser.add_argument(
+        "--clients",
+        action="store_true",
+        help="with --world nodes: programs use the doors of the nodes, are killed and cut off, and "
+        "move; they are judged, too (needs causalcast[clients])",
+    )
+    parser.add_argument(
         "--facts",
         choices=FACTS,
         help="what protocols are told of their world (links lose nothing, records are kept, who is "
@@ -157,6 +163,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("expected --protocol NAME and --seeds A..B, such as --seeds 0..1000")
     if options.world == "nodes":
         return run_nodes(options)
+    if options.clients:
+        raise ConfigError("--clients use the doors of whole nodes: add --world nodes")
     plan = _plan(options)
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
         campaign = _campaign(options, plan, progress)

@@ -18,7 +18,9 @@ def run_nodes(options: argparse.Namespace) -> int:
     """Try all seeds, and say what happened."""
     processes = min(options.processes, len(options.seeds))
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
-        campaign = run_campaign(options.protocol, options.seeds, processes, options.first, progress)
+        campaign = run_campaign(
+            options.protocol, options.seeds, processes, options.first, progress, options.clients
+        )
     kept = _keep(campaign, options.keep) if options.keep and campaign.failures else None
     facts = facts_of(campaign)
     if kept is not None:
@@ -49,7 +51,7 @@ def _tell(facts: dict[str, object]) -> None:
 def _keep(campaign: NodeCampaign, folder: Path) -> Path:
     """Write the first world that failed, made small."""
     first = campaign.failures[0]
-    plan, _, _ = shrink(draw(campaign.protocol, first.seed), first)
+    plan, _, _ = shrink(draw(campaign.protocol, first.seed, campaign.clients), first)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{Path(campaign.protocol).stem}_{first.seed}.json"
     path.write_text(text_of(plan))

@@ -85,7 +85,7 @@ MUTANTS = [
     bug(
         "admission_refuses_the_last_group",
         "publications to the last group cannot be true",
-        Rewritten(Admission, "check", "group < self._groups:", "group < self._groups - 1:"),
+        Rewritten(Admission, "check", "group < self._groups and", "group < self._groups - 1 and"),
     ),
     bug(
         "admission_knows_one_origin",
@@ -148,7 +148,7 @@ MUTANTS = [
         "acknowledges_without_writing",
         "one of several acknowledgements is not written",
         Rewritten(
-            Acknowledgements, "take", "return messages, marking", "return messages[1:], marking"
+            Acknowledgements, "take", "taken = self._messages,", "taken = self._messages[1:],"
         ),
     ),
     # Journal

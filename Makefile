@@ -12,6 +12,7 @@ help:
 	@echo "make demo      a real cluster: nodes die, come back, and Spark judges what was delivered"
 	@echo "make test      everything the tests need, then tests of every kind (minutes)"
 	@echo "make test-slow the rest: long campaigns, every planted bug, fuzzing, compiled code too"
+	@echo "               (SHARE=1/2: one half of it)"
 	@echo "make test-all  both"
 	@echo "make test-fast the tests that take a minute"
 	@echo "make test-browser  the pages in Chromium, which the system's packages have"
@@ -51,8 +52,8 @@ test: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(REAL)
 
 test-slow: $(VENV)/.fuzz-where-there-is-a-wheel
-	$(PYTEST) -m slow $(SIMULATED)
-	$(PYTEST) -m slow $(REAL)
+	$(PYTEST) -m slow $(if $(SHARE),--share $(SHARE)) $(SIMULATED)
+	$(PYTEST) -m slow $(if $(SHARE),--share $(SHARE)) $(REAL)
 
 test-all: test test-slow
 

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -57,7 +58,21 @@ def _build_wheel(folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several shares leave one: by their names, so that new tests move no others."""
+    share = config.getoption("--share")
+    if not share:
+        return
+    which, _, of = share.partition("/")
+    if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of)):
+        raise pytest.UsageError(f"--share {share}: expected K/N with K from 1 to N, such as 1/2")
+    mine = [item for item in items if crc32(item.nodeid.encode()) % int(of) == int(which) - 1]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(mine)])
+    items[:] = mine
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", default="", help="of these tests only the Kth of N shares: K/N")
     parser.addoption(
         "--rewrite", action="store_true", help="write transcripts down as they happen now"
     )

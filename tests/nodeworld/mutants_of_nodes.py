@@ -32,7 +32,7 @@ def speaks_at_once(self: Steps, publication: Any = None, *more: Any, **named: An
     for step in self.held._steps:
         sends = [one for one in step.actions if one[0].__name__ == "_transmit"]
         step.actions = [one for one in step.actions if one not in sends]
-        self._happen(sends)
+        self._happen([], sends)
 
 
 def nothing_waits(self: Compaction, chunk: Any) -> Callable[[], bytes]:

@@ -36,6 +36,8 @@ class Copies:
         self.log: dict[NodeId, dict[int, Copy]] = {}
         self.waiting: dict[NodeId, int] = {}  # how many of each origin are not delivered
         self.kept_bytes = 0
+        self.highest: dict[NodeId, int] = {}  # number of each origin that ever was here
+        self.cleared: dict[NodeId, int] = {}  # up to here nothing of an origin is kept any more
 
     def has(self, origin: NodeId, number: int) -> bool:
         """Whether the copy is here, delivered or not."""
@@ -55,6 +57,9 @@ class Copies:
         origin, number = copy.origin(), copy.number()
         self.log.setdefault(origin, {})[number] = copy
         self.kept_bytes += KEPT_OVERHEAD + len(copy.publication.body)
+        self.highest[origin] = max(self.highest.get(origin, 0), number)
+        if number <= self.cleared.get(origin, 0):
+            del self.cleared[origin]
         if number > self.done.get(origin, 0):
             self.waiting[origin] = self.waiting.get(origin, 0) + 1
 

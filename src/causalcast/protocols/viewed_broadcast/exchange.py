@@ -193,6 +193,10 @@ class Exchange:
 
     # As long as something is missing somewhere
 
+    def is_watching(self) -> bool:
+        """Whether a pause is going on."""
+        return self._repeats
+
     def watch(self, is_unsettled: bool, out: Outbox) -> None:
         """Look again after a pause."""
         if is_unsettled and not self._repeats:
@@ -240,8 +244,9 @@ class Exchange:
     def _lacks_something(self, peer: NodeId) -> bool:
         done = self._copies.done
         return any(
-            self._peers.told_by(peer, origin) < min(max(copies), done.get(origin, 0))
-            for origin, copies in self._copies.log.items()
+            self._peers.told_by(peer, origin)
+            < min(self._copies.highest[origin], done.get(origin, 0))
+            for origin in self._copies.log
         )
 
     def ahead(self) -> list[NodeId]:

@@ -265,7 +265,8 @@ class ViewedBroadcast(Multicast):
             self.agreement.consider(out)
         if membership.installed != before:
             self.exchange.acknowledge_soon(out)
-        self.exchange.watch(self._is_unsettled(), out)
+        if not self.exchange.is_watching():
+            self.exchange.watch(self._is_unsettled(), out)
 
     def _record_done(self, out: Outbox) -> None:
         done, recorded = self.copies.done, self._recorded
@@ -288,13 +289,16 @@ class ViewedBroadcast(Multicast):
             return
         for origin in list(copies.log):
             safe = self.peers.all_told(origin, copies.done.get(origin, 0), newest.members)
-            is_current = membership.installed == newest.number
+            is_closed = membership.installed == newest.number and origin in newest.closed
+            if not is_closed and safe <= copies.cleared.get(origin, 0):
+                continue  # there is nothing to look for
             for number in [
                 n
                 for n in copies.log[origin]
-                if n <= safe or (is_current and membership.is_lost(origin, n))
+                if n <= safe or (is_closed and membership.is_lost(origin, n))
             ]:
                 self._drop(origin, number, out)
+            copies.cleared[origin] = safe
         membership.drop_views(self.peers.installed_by_all(membership))
 
     def _drop(self, origin: NodeId, number: int, out: Outbox) -> None:

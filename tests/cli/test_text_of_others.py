@@ -44,7 +44,7 @@ def test_sub_prints_one_line_per_message(
         def __exit__(self, *_: object) -> None:
             pass
 
-        def messages(self, group: str) -> Iterator[dict[str, Any]]:
+        def messages(self, group: str, reader: str) -> Iterator[dict[str, Any]]:
             for text in (CLEAR, FORGED):
                 yield {"message": "3.1", "origin": 3, "text": text}
 
@@ -52,7 +52,7 @@ def test_sub_prints_one_line_per_message(
             pass
 
     monkeypatch.setattr(node_commands, "client_of", lambda options: Client())
-    options = argparse.Namespace(group="all", count=None, json=False)
+    options = argparse.Namespace(group="all", reader="", count=None, json=False)
     assert node_commands.run_sub(options) == 0
     said = capsys.readouterr().out
     assert is_harmless(said) and len(said.splitlines()) == 2

@@ -202,7 +202,10 @@ def judged(story: Callable[[Play], None], nodes: int, founders: int) -> Trial:
     return try_run(play.run, happen)
 
 
-@pytest.mark.parametrize(("mutant", "story", "nodes", "founders"), STORIES, ids=lambda v: str(v))
+NAMES = [name for name, *_ in STORIES]
+
+
+@pytest.mark.parametrize(("mutant", "story", "nodes", "founders"), STORIES, ids=NAMES)
 def test_the_rule_decides(
     mutant: str, story: Callable[[Play], None], nodes: int, founders: int
 ) -> None:

@@ -127,7 +127,7 @@ def metadata_in(body: bytes) -> Metadata:
         return NOTHING_KNOWN
     try:
         fields = _decoder.decode(body[_end(body) : -TAIL_BYTES])
-    except msgspec.DecodeError:
+    except (ValueError, TypeError, RecursionError):  # of others: it may be anything
         return NOTHING_KNOWN
     published_us, headers, content_type = (*fields, *(0, {}, "")[len(fields) :])[:3]
     if type(published_us) is not int or not 0 <= published_us < LATEST_US:

@@ -544,7 +544,7 @@ def _end_of(path: Path, disk: Disk) -> _End:
             end.take(content[start:stop])
         if marked > 1 and marked == len(bodies) - 1:  # nothing behind the mark
             end.look_at_last(_decoded_rows(path, content[slice(*bodies[marked - 1])])[2])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: not a log of this version ({error})") from None
     return end
 
@@ -567,14 +567,14 @@ def _piece_path(path: Path, first_pos: int) -> Path:
 def _decoded_header(path: Path, body: bytes) -> NodeLogHeader:
     try:
         return msgspec.msgpack.decode(body, type=NodeLogHeader)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: not a log of this version ({error})") from None
 
 
 def _decoded_rows(path: Path, body: bytes) -> _Rows:
     try:
         rows: _Rows = msgspec.msgpack.decode(body, type=_Rows)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: not a log of this version ({error})") from None
     return rows
 

@@ -1,6 +1,6 @@
 """What travels with a payload: it comes out as it went in, and a payload is never taken for it."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from causalcast.runtime.host.observed import Observed
@@ -42,6 +42,9 @@ def test_a_payload_alone_is_all_there_is(body: bytes) -> None:
 
 @settings(deadline=None)
 @given(some.binary(max_size=40))
+@example(b"\x91\xa4\x00\x00\x00\x80\x00\x06")  # text that is none
+@example(b"\x91" * 3000 + (3000).to_bytes(2, "big"))  # deeper than anybody follows
+@example(b"\x91\x81\x80\x01\x00\x04")  # a map by lists
 def test_nonsense_is_no_reason_to_lose_a_message(nonsense: bytes) -> None:
     body = nonsense + MARK
     assert metadata_in(body).published_us >= 0

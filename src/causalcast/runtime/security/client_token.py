@@ -157,7 +157,7 @@ def cluster_in(text: str) -> str:
     """Which cluster a token is for, as far as its holder can tell."""
     try:
         return msgspec.msgpack.decode(_unpack(text).said, type=_Said).cluster
-    except (WireError, msgspec.DecodeError) as error:
+    except (WireError, ValueError) as error:
         raise ConfigError(str(error)) from None
 
 

@@ -174,7 +174,7 @@ def decode(data: bytes) -> Entry:
     """The entry of these bytes; they passed the journal's checksum."""
     try:
         entry: Entry = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise JournalError(
             f"it has an entry that this version of causalcast does not know ({error})"
         ) from None

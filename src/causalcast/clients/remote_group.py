@@ -11,7 +11,7 @@ from causalcast.clients.protocol import name_of, note
 from causalcast.clients.subscriptions import Subscriptions, second_reader
 from causalcast.clients.unhandled import Unhandled
 from causalcast.core.ids import NO_MESSAGE, MessageId, NodeId, number_of, origin_of
-from causalcast.errors import NodeError
+from causalcast.errors import Gap, NodeError
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.metadata import Metadata, said_of
 
@@ -270,6 +270,12 @@ class RemoteGroups(Line):
 
     async def __aexit__(self, *_: object) -> None:
         await self._subscriptions.remove([member.name for member in self._members])
+
+    def _take(self) -> RemoteMessage | None:
+        # What waits behind a gap may be an effect of what is missing; it comes again.
+        if isinstance(self._failure, Gap):
+            raise self._failure
+        return super()._take()
 
     def _check_entered(self) -> None:
         first = self._members[0]

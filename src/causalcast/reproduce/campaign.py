@@ -33,24 +33,24 @@ def run_points(
     if spark is not None:
         from causalcast.pipeline.spark.spark_job import spread
 
-        folder = store.folder.resolve()
-        spread(spark, missing, lambda point: run_and_keep(point, folder), tasks=len(missing))
+        folder, kept = store.folder.resolve(), store.points.resolve()
+        spread(spark, missing, lambda point: run_and_keep(point, folder, kept), tasks=len(missing))
         told(len(points), len(points))
     else:
-        for _ in _on_processes(missing, store.folder, processes):
+        for _ in _on_processes(missing, store, processes):
             done += 1
             told(done, len(points))
     return [row for point in points if (row := store.row(point)) is not None]
 
 
-def _on_processes(points: Sequence[FigurePoint], folder: Path, processes: int) -> Iterator[None]:
+def _on_processes(points: Sequence[FigurePoint], store: Store, processes: int) -> Iterator[None]:
     if processes == 1 or len(points) < 2:
         for point in points:
-            run_and_keep(point, folder)
+            run_and_keep(point, store.folder, store.points)
             yield
         return
     with _pool(min(processes, len(points))) as pool:
-        tasks = [pool.submit(run_and_keep, point, folder) for point in points]
+        tasks = [pool.submit(run_and_keep, point, store.folder, store.points) for point in points]
         for task in as_completed(tasks):
             task.result()
             yield
@@ -65,14 +65,17 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_and_keep(point: FigurePoint, folder: Path) -> None:
-    """Measure one point and write its row. What goes wrong is a row, too: the others go on."""
-    started = time.perf_counter()
+def run_and_keep(point: FigurePoint, folder: Path, kept: Path) -> None:
+    """Measure one point and write its row. What goes wrong is a row, too: the others go on.
+
+    `seconds` is how long this process computed for it.
+    """
+    started = time.process_time()
     try:
         measured = FAMILIES[point.family](point.values)
     except CausalcastError as failure:
         measured = {"error": str(failure)}
     except Exception as failure:
         measured = {"error": f"{type(failure).__name__}: {failure}".splitlines()[0]}
-    seconds = round(time.perf_counter() - started, 3)
-    Store(folder).keep(point, {**point.label(), **measured, "seconds": seconds})
+    seconds = round(time.process_time() - started, 3)
+    Store(folder, kept).keep(point, {**point.label(), **measured, "seconds": seconds})

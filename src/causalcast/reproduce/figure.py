@@ -12,7 +12,7 @@ from causalcast.reproduce.families import FAMILIES
 from causalcast.toml_table import Table
 
 FIGURES = Path(__file__).parent / "figures"
-SIZES = ("quick", "full")
+SIZES = ("quick", "large", "full")
 SOURCES = ("S000", "S001", "S002", "S003", "S004")
 
 
@@ -41,13 +41,13 @@ class Claim:
     because: str = ""
     """Why it does not hold, if it does not: what in this table, or which other experiment, says."""
     full: dict[str, Any] = field(default_factory=dict)
-    """Settings that are others at full size, such as which bandwidth is looked at."""
+    """Settings that are others at full and large size, such as which bandwidth is looked at."""
     words: str = ""
     """Of an explanation: what the check shows about a claim that does not hold."""
 
     def settings_at(self, size: str) -> dict[str, Any]:
         """What its check is given."""
-        return {**self.settings, **(self.full if size == "full" else {})}
+        return {**self.settings, **({} if size == "quick" else self.full)}
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,20 @@ def chosen_figures(names: Sequence[str]) -> list[Figure]:
     return [figure for name, figure in figures.items() if not names or name in names]
 
 
+def chosen_points(points: Sequence[FigurePoint], where: Sequence[str]) -> list[FigurePoint]:
+    """Those of which every condition `name=value,value` holds."""
+    chosen = list(points)
+    for condition in where:
+        name, _, told = condition.partition("=")
+        if not told:
+            raise ConfigError(f"--where {condition}: expected NAME=VALUE")
+        labels = [(point, point.label()) for point in chosen]
+        chosen = [point for point, label in labels if str(label.get(name)) in told.split(",")]
+        if not chosen:
+            raise ConfigError(f"--where {condition}: no point has it")
+    return chosen
+
+
 def read_figure(path: Path) -> Figure:
     """Read and check one file."""
     table = Table.read(path)
@@ -128,7 +142,7 @@ def read_figure(path: Path) -> Figure:
         [_plot(one) for one in table.tables("plot")],
         {one.text("name"): one.rest() for one in table.tables("series")},
         table.table("fixed").rest(),
-        {size: table.table(size).rest() for size in SIZES},
+        _sizes(table),
         [_claim(one) for one in table.tables("claim")],
         [_claim(one) for one in table.tables("explanation")],
     )
@@ -136,6 +150,12 @@ def read_figure(path: Path) -> Figure:
     if not figure.series:
         raise ConfigError(f"{path}: no [[series]]: nothing would be measured")
     return figure
+
+
+def _sizes(table: Table) -> dict[str, dict[str, Any]]:
+    """Values by size; where full size is within reach, a large run is a full one."""
+    found = {size: table.table(size).rest() for size in SIZES}
+    return {**found, "large": found["large"] or found["full"]}
 
 
 def _plot(table: Table) -> Plot:

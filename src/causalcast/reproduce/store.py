@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +15,60 @@ from causalcast.reproduce.figure import FigurePoint
 from causalcast.version import VERSION
 
 Row = dict[str, Any]
+CODE = "code"
+"""The column that says which code measured a row, by the first digits of its hash."""
+DIGITS = 12
 PACKAGE = Path(__file__).parents[1]
-NO_MEASUREMENT = ("cli", "clients", "dashboard", "lab", "runtime")
-"""Folders of the package that no result depends on."""
+NO_MEASUREMENT = ("cli", "clients", "dashboard", "lab", "runtime", "samples")
+"""Folders of the package that no result depends on; an installed one has samples, a clone none."""
 ONLY_SHOWS = ("campaign", "checks", "drawing", "figure", "page", "properties", "results", "store",
     "verdicts")  # fmt: skip
 """Modules of this folder that look at results, and make none."""
 
 
 class Store:
-    """The folder of a campaign."""
+    """The folder of a campaign. Its `points`, one file each, may be those of several campaigns."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, points: Path | None = None, any_code: bool = False) -> None:
         self.folder = folder
-        self._points = folder / "points"
+        self.any_code = any_code
+        """Whether to take results of whatever code, the latest of each point."""
+        self.points = points or folder / "points"
         try:
-            self._points.mkdir(parents=True, exist_ok=True)
+            for made in (self.folder, self.points):
+                made.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--out {folder}: cannot be written ({error.strerror})") from None
 
     def row(self, point: FigurePoint) -> Row | None:
         """The row of a point that was done by this version, in whichever figure."""
-        try:
-            found: Row = json.loads(self._file(point).read_text())
-        except (OSError, ValueError):
+        if self.any_code:
+            kept = self._latest.get(_named(point.family, point.values))
+        else:
+            kept = _read(self._file(point))
+        if kept is None:
             return None
-        return {**found, **point.label()}
+        return {**kept["row"], **point.label(), CODE: kept["code"][:DIGITS]}
 
     def keep(self, point: FigurePoint, row: Row) -> None:
         """Write the row of a point; who is killed meanwhile leaves none."""
         file = self._file(point)
         unfinished = file.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(row, indent=1))
+        kept = {
+            "family": point.family,
+            "values": point.values,
+            "code": hash_of_code(),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "row": row,
+        }
+        unfinished.write_text(json.dumps(kept, indent=1))
         unfinished.replace(file)
+
+    @functools.cached_property
+    def _latest(self) -> dict[str, Row]:
+        every = [kept for file in self.points.glob("*.json") if (kept := _read(file)) is not None]
+        every.sort(key=lambda kept: str(kept["at"]))
+        return {_named(kept["family"], kept["values"]): kept for kept in every}
 
     def write_table(self, name: str, rows: Sequence[Row]) -> None:
         """A result table as CSV and as Parquet."""
@@ -62,7 +84,20 @@ class Store:
         pq.write_table(table, self.folder / f"{name}.parquet")
 
     def _file(self, point: FigurePoint) -> Path:
-        return self._points / f"{point.family}-{key_of(point)}.json"
+        return self.points / f"{point.family}-{key_of(point)}.json"
+
+
+def _read(file: Path) -> Row | None:
+    """What was kept; nothing if it is not there, or was written by an older version."""
+    try:
+        kept: Row = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return kept if {"family", "values", "code", "at", "row"} <= kept.keys() else None
+
+
+def _named(family: str, values: Row) -> str:
+    return json.dumps([family, values], sort_keys=True)
 
 
 def key_of(point: FigurePoint) -> str:

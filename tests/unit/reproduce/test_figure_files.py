@@ -12,7 +12,7 @@ from causalcast.reproduce import campaign, results, store
 from causalcast.reproduce.campaign import run_points
 from causalcast.reproduce.drawing import draw
 from causalcast.reproduce.families.judged_run import verdict_within_parts
-from causalcast.reproduce.figure import FIGURES, all_figures, read_figure
+from causalcast.reproduce.figure import FIGURES, all_figures, chosen_points, read_figure
 from causalcast.reproduce.properties import CHECKOUT, outcomes_of
 from causalcast.reproduce.results import results_of
 from causalcast.reproduce.store import Store, hash_of_code
@@ -307,3 +307,52 @@ def test_only_agreement_that_was_promised_per_part_is_let_go(
     violated: list[str], promised: list[str], expected: str
 ) -> None:
     assert verdict_within_parts("violated", violated, promised) == expected
+
+
+def test_results_of_any_code_are_found_and_say_whose_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure, points = read_figure(small(tmp_path)), tmp_path / "points"
+    (point, other) = figure.points("quick")
+    for code, size in (("a" * 64, 40), ("b" * 64, 44)):
+        monkeypatch.setattr(store, "hash_of_code", lambda code=code: code)
+        monkeypatch.setattr(store, "datetime", Later(code))
+        Store(tmp_path / "quick", points).keep(point, {"bytes": size})
+    monkeypatch.setattr(store, "hash_of_code", lambda: "c" * 64)
+    assert Store(tmp_path / "quick", points).row(point) is None
+    # The points are those of all sizes; the latest counts.
+    row = Store(tmp_path / "full", points, any_code=True).row(point)
+    assert row is not None and (row["bytes"], row["code"]) == (44, "b" * 12)
+    assert Store(tmp_path / "full", points, any_code=True).row(other) is None
+
+
+class Later:
+    """A clock that goes by letters."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def now(self, _zone: object) -> "Later":
+        return self
+
+    def isoformat(self, timespec: str) -> str:
+        return f"{timespec} {self.code}"
+
+
+def test_points_are_chosen_by_their_values(tmp_path: Path) -> None:
+    points = read_figure(small(tmp_path)).points("full")
+    assert [point.values["nodes"] for point in chosen_points(points, ["nodes=10,1000"])] == [
+        10,
+        1000,
+    ]
+    assert len(chosen_points(points, ["series=clock", "nodes=200"])) == 1
+    for wrong in (["nodes=11"], ["nodes"], ["speed=1"]):
+        with pytest.raises(ConfigError, match="--where"):
+            chosen_points(points, wrong)
+
+
+def test_a_large_run_is_a_full_one_unless_the_figure_says_otherwise(tmp_path: Path) -> None:
+    assert len(read_figure(small(tmp_path)).points("large")) == 3
+    other = SMALL.replace("[full]", "[large]\nnodes = 100\n[full]")
+    assert len(read_figure(small(tmp_path, other)).points("large")) == 1
+    assert len(read_figure(small(tmp_path, other)).points("full")) == 3

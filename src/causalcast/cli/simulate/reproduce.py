@@ -28,6 +28,7 @@ examples:
   causalcast reproduce --quick                          all figures in minutes, at small sizes
   causalcast reproduce --figure s002_fig4_2 --quick     one of them
   causalcast reproduce --full --spark                   the sources' sizes, as tasks of Spark
+  causalcast reproduce --full --figure s002_fig4_2 --where interval_ms=100 --where senders=1
   causalcast reproduce --claims                         every claim, and what is known of it so far
 
 What is done is not done again: the same command goes on where it was stopped. Everything lies in
@@ -47,7 +48,12 @@ def add_to(subparsers: Any) -> None:
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small sizes (the default)")
-    size.add_argument("--full", action="store_true", help="the sources' sizes; hours")
+    size.add_argument(
+        "--large",
+        action="store_true",
+        help="the sources' sizes, but 1,000 nodes where they have 10,000; two hours",
+    )
+    size.add_argument("--full", action="store_true", help="the sources' sizes; a day")
     parser.add_argument(
         "--figure", action="append", default=[], metavar="NAME", help="only this; may be repeated"
     )
@@ -55,6 +61,16 @@ def add_to(subparsers: Any) -> None:
         "--out", type=Path, default=Path("reproduced"), metavar="DIR",
         help="folder for results (default: reproduced); one for each size in it",
     )  # fmt: skip
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="NAME=VALUE",
+        help="run only points with this value, or one of several separated by commas; may be "
+        "repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--as-kept",
+        action="store_true",
+        help="show what is in --out, whichever version measured it; run nothing",
+    )
     parser.add_argument(
         "--processes",
         type=int,
@@ -80,12 +96,12 @@ def add_to(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
     from causalcast.reproduce.campaign import run_points
-    from causalcast.reproduce.figure import chosen_figures
+    from causalcast.reproduce.figure import chosen_figures, chosen_points
     from causalcast.reproduce.results import Results, results_of
     from causalcast.reproduce.store import Store
 
     figures = chosen_figures(options.figure)
-    size = "full" if options.full else "quick"
+    size = "full" if options.full else "large" if options.large else "quick"
     if options.processes < 0:
         raise ConfigError("--processes: expected a number from 1 on, or 0 for all cores")
     if (options.master or options.remote) and not options.spark:
@@ -93,16 +109,18 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         _list(options.json)
         return 0
-    store = Store(options.out / size)
-    if not options.claims:
-        points = [point for figure in figures for point in figure.points(size)]
+    points = [point for figure in figures for point in figure.points(size)]
+    points = chosen_points(points, options.where)
+    store = Store(options.out / size, options.out / "points", options.as_kept)
+    if not options.claims and not options.as_kept:
         spark = _spark(options) if options.spark else None
         with _told(len(points), options.json) as progress:
             processes = options.processes or os.cpu_count() or 1
             run_points(points, store, processes, spark, progress)
     results: Results = results_of(figures, size, store)
     if not options.claims:
-        results.decide_by_tests(not options.no_tests and not options.figure)
+        tests = not (options.no_tests or options.figure or options.where or options.as_kept)
+        results.decide_by_tests(tests)
         results.write()
     _print(results, options)
     return 0 if results.all_fine() else 1

@@ -1,11 +1,13 @@
 """A simulation of a point, always judged: no number comes from a run that nobody looked at."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from causalcast.pipeline.report.small_run import Event, SmallRun, small_run
 from causalcast.pipeline.verify import verify
+from causalcast.reproduce.families.columns import ColumnRun, column_run
 from causalcast.simulator.runner import SimulatedRun, simulate
 
 ORDER = "causal_order"
@@ -14,9 +16,8 @@ AGREEMENT, PER_PART = "agreement", "agreement_per_part"
 
 @dataclass
 class JudgedRun:
-    """A run, its rows, and what every row of a result table says of it."""
+    """The rows of a run, and what every row of a result table says of it."""
 
-    run: SimulatedRun
     rows: SmallRun
     facts: dict[str, Any]
 
@@ -24,10 +25,22 @@ class JudgedRun:
 def judged_run(text: str, level: str = "messages") -> JudgedRun:
     """Simulate a scenario, and judge it by what its protocol promises."""
     run = simulate(text, level)
+    return JudgedRun(small_run(run), _judged(run))
+
+
+def judged_columns(text: str) -> tuple[ColumnRun, dict[str, Any]]:
+    """The same for runs of millions of rows."""
+    run = simulate(text, "messages")
+    gc.collect()  # the nodes of a large run, which refer to one another
+    facts = _judged(run)
+    return column_run(run), facts
+
+
+def _judged(run: SimulatedRun) -> dict[str, Any]:
     verdict = verify(run, promise="promised")
     violated = [result.name for result in verdict.results if result.status == "violated"]
     told = verdict_within_parts(verdict.verdict, violated, run.header.guarantees)
-    facts = {
+    return {
         "verdict": told,
         "kept_its_promises": int(told == "ok"),
         "violated": ",".join(violated) or None,
@@ -36,7 +49,6 @@ def judged_run(text: str, level: str = "messages") -> JudgedRun:
         "deliveries": verdict.counts.deliveries,
         "cpu_seconds": round(run.cpu_seconds, 3),
     }
-    return JudgedRun(run, small_run(run), facts)
 
 
 def verdict_within_parts(verdict: str, violated: Sequence[str], promised: Sequence[str]) -> str:
@@ -47,14 +59,6 @@ def verdict_within_parts(verdict: str, violated: Sequence[str], promised: Sequen
     """
     only_agreement = set(violated) == {AGREEMENT} and PER_PART in promised
     return "ok" if only_agreement else verdict
-
-
-def after(rows: SmallRun, publications: int) -> SmallRun:
-    """The rows about all but the first so many publications: what came while trees were learnt."""
-    ordered = sorted(rows.of_kind["publish"], key=lambda event: event.at_us)
-    left_out = {event.message for event in ordered[:publications]}
-    kept = [event for event in rows.events if event.message not in left_out]
-    return SmallRun(kept, rows.founders, rows.nodes)
 
 
 def copies(rows: SmallRun) -> list[Event]:

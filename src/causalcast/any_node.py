@@ -42,8 +42,8 @@ class AnyReceipt(Protocol):
         """The name of its group."""
 
 
-class AnyMessage(Protocol):
-    """A message as the program gets it. It comes again until it is acknowledged."""
+class MessageFields(Protocol):
+    """What can be known of a message."""
 
     @property
     def id(self) -> MessageId:
@@ -80,6 +80,10 @@ class AnyMessage(Protocol):
     @property
     def is_given_back(self) -> bool:
         """Whether it was given back."""
+
+
+class AnyMessage(MessageFields, Protocol):
+    """A message as the program gets it. It comes again until it is acknowledged."""
 
     async def ack(self) -> None:
         """Say that it is handled."""

@@ -13,14 +13,13 @@ has the raw message. Nothing is skipped in silence.
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
 from causalcast.any_node import AnyGroup, AnyMessage, AnyReader, AnyReceipt, Since
-from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import NodeError, Undecodable
 from causalcast.typed_values import JSON, NotDecoded, ValueCodec
+from causalcast.wrapped_message import WrappedMessage
 
 T = TypeVar("T")
 
@@ -29,59 +28,14 @@ T = TypeVar("T")
 OnUndecodable = Callable[[AnyMessage, Undecodable], object]
 
 
-class TypedMessage(Generic[T]):
+class TypedMessage(WrappedMessage[AnyMessage], Generic[T]):
     """A message with a value. It comes again until it is acknowledged."""
 
-    __slots__ = ("raw", "value")
+    __slots__ = ("value",)
 
     def __init__(self, raw: AnyMessage, value: T) -> None:
-        self.raw = raw
+        super().__init__(raw)
         self.value = value
-
-    @property
-    def id(self) -> MessageId:
-        """Origin and number in one."""
-        return self.raw.id
-
-    @property
-    def group(self) -> str:
-        """The name of its group."""
-        return self.raw.group
-
-    @property
-    def payload(self) -> bytes:
-        """What was published, as bytes."""
-        return self.raw.payload
-
-    @property
-    def origin(self) -> NodeId:
-        """The node that published it."""
-        return self.raw.origin
-
-    @property
-    def number(self) -> int:
-        """Which of its origin's publications it is."""
-        return self.raw.number
-
-    @property
-    def published_at(self) -> datetime | None:
-        """When it was published, by its publisher's clock; None where it does not say."""
-        return self.raw.published_at
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What its publisher says of it, by name."""
-        return self.raw.headers
-
-    @property
-    def content_type(self) -> str:
-        """What kind of payload it is, in its publisher's words."""
-        return self.raw.content_type
-
-    @property
-    def is_given_back(self) -> bool:
-        """Whether it was given back."""
-        return self.raw.is_given_back
 
     async def ack(self) -> None:
         """Say that it is handled."""

@@ -4,65 +4,35 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from causalcast.core.ids import MessageId, NodeId
+from causalcast.any_node import MessageFields
 from causalcast.errors import Undecodable
 from causalcast.typed_values import JSON, NotDecoded, ValueCodec
+from causalcast.wrapped_message import WrappedMessage
 
 T = TypeVar("T")
 
 
-class AnySyncMessage(Protocol):
+class AnySyncMessage(MessageFields, Protocol):
     """A message in a thread, with bytes."""
 
-    @property
-    def id(self) -> MessageId: ...
+    def ack(self) -> None:
+        """Say that it is handled."""
 
-    @property
-    def origin(self) -> NodeId: ...
-
-    @property
-    def payload(self) -> bytes: ...
-
-    @property
-    def content_type(self) -> str: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def is_given_back(self) -> bool: ...
-
-    def ack(self) -> None: ...
-
-    def give_back(self) -> None: ...
+    def give_back(self) -> None:
+        """Say that it could not be handled: it comes again next."""
 
 
 OnSyncUndecodable = Callable[[AnySyncMessage, Undecodable], object]
 
 
-class SyncTypedMessage(Generic[T]):
+class SyncTypedMessage(WrappedMessage[AnySyncMessage], Generic[T]):
     """A message with a value; `raw` is the message with bytes."""
 
-    __slots__ = ("raw", "value")
+    __slots__ = ("value",)
 
     def __init__(self, raw: AnySyncMessage, value: T) -> None:
-        self.raw = raw
+        super().__init__(raw)
         self.value = value
-
-    @property
-    def id(self) -> MessageId:
-        """Origin and number in one."""
-        return self.raw.id
-
-    @property
-    def origin(self) -> NodeId:
-        """The node that published it."""
-        return self.raw.origin
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What its publisher says of it, by name."""
-        return self.raw.headers
 
     def ack(self) -> None:
         """Say that it is handled."""

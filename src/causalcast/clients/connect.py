@@ -18,7 +18,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar, get_args, overload
+from typing import Any, Final, get_args
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -33,10 +33,8 @@ from causalcast.clients.requests import Answer, Requests
 from causalcast.clients.subscriptions import Subscriptions
 from causalcast.core.ids import NodeId
 from causalcast.errors import ConfigError, NodeError, WireError
+from causalcast.groups_by_name import GroupsByName
 from causalcast.limits import Span
-from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
-
-Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +85,7 @@ def connect(
     return RemoteNode(urls, Dialler(token, name, tls), ClientPosition(position))
 
 
-class RemoteNode:
+class RemoteNode(GroupsByName[RemoteGroup]):
     """The client's end: one connection at a time, and all that outlives it."""
 
     def __init__(self, urls: list[str], dialler: Dialler, position: ClientPosition) -> None:
@@ -147,39 +145,12 @@ class RemoteNode:
         process and at another node."""
         return self._position.as_data()
 
-    @overload
-    def group(self, name: str, since: Since = "now") -> RemoteGroup: ...
-
-    @overload
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value],
-        undecodable: OnUndecodable | None = None,
-    ) -> TypedGroup[Value]: ...
-
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
-        undecodable: OnUndecodable | None = None,
-    ) -> RemoteGroup | TypedGroup[Value]:
-        """A handle on a group; entering it subscribes. `since` is for the first time: what comes
-        from "now" on, or also what the node has "kept". After that the client goes on.
-
-        With a `type` (a dataclass, a msgspec.Struct or a pydantic model) messages carry values of
-        it; what cannot be decoded goes to `undecodable`, or raises `Undecodable`.
-        """
+    def _handle(self, name: str, since: Since) -> RemoteGroup:
         self._check_entered()
         reader = self._subscriptions.reader_of(name)
-        group = reader
-        if not isinstance(group, RemoteGroup):
-            group = RemoteGroup(self._subscriptions, name, since)
-        return group if type is None else typed(group, type, undecodable)
+        if isinstance(reader, RemoteGroup):
+            return reader
+        return RemoteGroup(self._subscriptions, name, since)
 
     def together(self, *names: str, since: Since = "now") -> RemoteGroups:
         """Several groups with one queue: what is read there is never an effect before its cause,
@@ -189,15 +160,11 @@ class RemoteNode:
             raise NodeError("expected names of groups: node.together('acl', 'posts')")
         return RemoteGroups(self._subscriptions, names, since)
 
-    async def create_group(self, name: str) -> RemoteGroup:
-        """Make a group, if the token allows it; one that there is already is no error. Returns when
-        that is durable at the node."""
+    async def _make_group(self, name: str) -> None:
         self._check_entered()
         await self._requests.ask(protocol.CreateGroup(self._requests.number(), name))
-        return self.group(name)
 
     async def remove_group(self, name: str) -> None:
-        """Let there be no such group any more, at any node, if the token allows it."""
         self._check_entered()
         await self._requests.ask(protocol.RemoveGroup(self._requests.number(), name))
 

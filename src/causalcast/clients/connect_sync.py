@@ -14,8 +14,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from causalcast.any_node import Since
 from causalcast.clients.connect import RemoteNode, connect
@@ -26,12 +25,11 @@ from causalcast.clients.remote_group import (
     RemoteMessage,
     RemoteReceipt,
 )
-from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import NodeError
-from causalcast.typed_sync_groups import OnSyncUndecodable, SyncTypedGroup, typed_sync
+from causalcast.groups_by_name import SyncGroupsByName
+from causalcast.wrapped_message import WrappedMessage
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 
 
 def connect_sync(
@@ -46,62 +44,26 @@ def connect_sync(
     return SyncRemoteNode(lambda: connect(url, token, name=name, position=position, tls=tls))
 
 
-class SyncRemoteMessage:
+class SyncRemoteMessage(WrappedMessage[RemoteMessage]):
     """A message as the client gets it. It comes again, in another life too, until it is acked."""
 
-    __slots__ = ("_message", "_node", "group", "id", "payload")
+    __slots__ = ("_node",)
 
-    def __init__(self, node: "SyncRemoteNode", message: RemoteMessage) -> None:
+    def __init__(self, node: "SyncRemoteNode", raw: RemoteMessage) -> None:
+        super().__init__(raw)
         self._node = node
-        self._message = message
-        self.id: MessageId = message.id
-        self.group = message.group
-        self.payload = message.payload
-
-    @property
-    def origin(self) -> NodeId:
-        """Which node published it."""
-        return self._message.origin
-
-    @property
-    def number(self) -> int:
-        """Which of its origin's publications it is."""
-        return self._message.number
-
-    @property
-    def published_at(self) -> datetime | None:
-        """When it was published, by the clock of its node; None where it does not say."""
-        return self._message.published_at
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What its publisher says of it, by name."""
-        return self._message.headers
-
-    @property
-    def content_type(self) -> str:
-        """What kind of payload it is, in its publisher's words; empty if it does not say."""
-        return self._message.content_type
 
     def ack(self) -> None:
         """Say that it is handled: the client's position is behind it when this returns."""
-        self._node.run(self._message.ack())
-
-    @property
-    def is_given_back(self) -> bool:
-        """Whether it was given back."""
-        return self._message.is_given_back
+        self._node.run(self.raw.ack())
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next."""
 
         async def give_back() -> None:
-            self._message.give_back()
+            self.raw.give_back()
 
         self._node.run(give_back())
-
-    def __repr__(self) -> str:
-        return repr(self._message)
 
 
 class _Taking:
@@ -209,7 +171,7 @@ class SyncRemoteGroup:
 
     def ack_many(self, messages: Iterable[SyncRemoteMessage]) -> None:
         """Acknowledge all of them."""
-        remote = [message._message for message in messages]
+        remote = [message.raw for message in messages]
 
         async def acknowledge() -> None:
             for message in remote:
@@ -218,7 +180,7 @@ class SyncRemoteGroup:
         self._node.run(acknowledge())
 
 
-class SyncRemoteNode:
+class SyncRemoteNode(SyncGroupsByName[SyncRemoteGroup]):
     """The client's end, and the thread in which it lives."""
 
     def __init__(self, make: Callable[[], RemoteNode]) -> None:
@@ -256,43 +218,15 @@ class SyncRemoteNode:
             self._remote = None
             self._end()
 
-    @overload
-    def group(self, name: str, since: Since = "now") -> SyncRemoteGroup: ...
+    def _handle(self, name: str, since: Since) -> SyncRemoteGroup:
+        return SyncRemoteGroup(self, [name], since)
 
-    @overload
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value],
-        undecodable: OnSyncUndecodable | None = None,
-    ) -> SyncTypedGroup[Value]: ...
-
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
-        undecodable: OnSyncUndecodable | None = None,
-    ) -> SyncRemoteGroup | SyncTypedGroup[Value]:
-        """As `RemoteNode.group`."""
-        group = SyncRemoteGroup(self, [name], since)
-        return group if type is None else typed_sync(group, type, undecodable)
+    def _in_loop(self) -> RemoteNode:
+        return self.remote()
 
     def together(self, *names: str, since: Since = "now") -> SyncRemoteGroup:
         """As `RemoteNode.together`."""
         return SyncRemoteGroup(self, names, since)
-
-    def create_group(self, name: str) -> SyncRemoteGroup:
-        """As `RemoteNode.create_group`."""
-        self.run(self.remote().create_group(name))
-        return SyncRemoteGroup(self, [name], "now")
-
-    def remove_group(self, name: str) -> None:
-        """As `RemoteNode.remove_group`."""
-        self.run(self.remote().remove_group(name))
 
     def groups(self) -> dict[str, list[str]]:
         """As `RemoteNode.groups`."""

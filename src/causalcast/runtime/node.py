@@ -13,13 +13,14 @@ Everything here runs in the event loop that opened the node.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar, overload
+from typing import Any, Final, Protocol
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.made_groups import NEWS
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import MissingDependency, NodeError
+from causalcast.groups_by_name import GroupsByName
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.readers import PLAIN_NAME
@@ -34,9 +35,6 @@ from causalcast.runtime.observing.metrics_server import MetricsServer
 from causalcast.runtime.reader import MESSAGES_PER_TURN, Reader, TakesTurns
 from causalcast.runtime.received_message import Caller, ReceivedMessage, ack_many
 from causalcast.runtime.storage.reader_table import PLAIN, check_name
-from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
-
-Value = TypeVar("Value")
 
 SINCE: Final = ("now", "kept")
 
@@ -342,7 +340,7 @@ def _door_of(
 Controlled = Callable[["Node"], contextlib.AbstractAsyncContextManager[None]]
 
 
-class Node:
+class Node(GroupsByName[Group]):
     """One running node of a cluster; an async context manager."""
 
     def __init__(
@@ -415,66 +413,24 @@ class Node:
         if host.running.failure is not None:
             raise host.running.failure
 
-    @overload
-    def group(self, name: str, since: Since = "now") -> Group: ...
-
-    @overload
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value],
-        undecodable: OnUndecodable | None = None,
-    ) -> TypedGroup[Value]: ...
-
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
-        undecodable: OnUndecodable | None = None,
-    ) -> Group | TypedGroup[Value]:
-        """A handle on a group; joins it when its context is entered, unless a member.
-
-        `since` says what a node gets that joins late: what comes from "now" on, or before that
-        also what the others have "kept", where the protocol offers it. A member goes on where
-        it was, whatever is said here.
-
-        With a `type` (a dataclass, a msgspec.Struct or a pydantic model) messages carry values of
-        it; what cannot be decoded goes to `undecodable`, or raises `Undecodable`.
-        """
+    def _handle(self, name: str, since: Since) -> Group:
         host = self._running()
         if since not in SINCE:
             raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
-        group = host.parts.directory.id_of(name)
-        handle = Group(host, name, group, since)
-        return handle if type is None else typed(handle, type, undecodable)
+        return Group(host, name, host.parts.directory.id_of(name), since)
 
-    async def create_group(self, name: str) -> Group:
-        """Make a group while the cluster runs, and be a member of it; one that there is already is
-        no error. Returns when that is durable here.
-
-        All nodes hear of it before anything that is published to it. Who is a member from the
-        beginning says `[groups]`, by prefixes: `"doc/*" = "*"`; others join as any group.
-        """
+    async def _make_group(self, name: str) -> None:
         host = self._running()
         directory = host.parts.directory
         while True:
             news = directory.news_of_making(name)
             if news is None:
                 break
-            published = host.publish(NEWS, news.encode())
-            await _all_of([published])
-        group = self.group(name)
-        group.join()
+            await _all_of([host.publish(NEWS, news.encode())])
+        self._handle(name, "now").join()
         await host.wait_durable()  # that it is a member, too
-        return group
 
     async def remove_group(self, name: str) -> None:
-        """Let there be no such group any more, at any node: what nobody has handled there goes with
-        it. Only groups that were made can be removed. Returns when that is durable here."""
         host = self._running()
         news = host.parts.directory.news_of_removing(name)
         await _all_of([host.publish(NEWS, news.encode())])

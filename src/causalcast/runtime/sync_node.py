@@ -15,80 +15,43 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from causalcast.any_node import Since
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
+from causalcast.groups_by_name import SyncGroupsByName
 from causalcast.runtime.node import Controlled, Group, Node, Receipt
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.reader import Reader
 from causalcast.runtime.received_message import ReceivedMessage
-from causalcast.typed_sync_groups import OnSyncUndecodable, SyncTypedGroup, typed_sync
+from causalcast.wrapped_message import WrappedMessage
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 
 
-class SyncMessage:
+class SyncMessage(WrappedMessage[ReceivedMessage]):
     """A message as the application gets it. It comes again after a restart until it is acked."""
 
-    __slots__ = ("_node", "group", "id", "message", "payload")
+    __slots__ = ("_node",)
 
-    def __init__(self, node: "SyncNode", message: ReceivedMessage) -> None:
+    def __init__(self, node: "SyncNode", raw: ReceivedMessage) -> None:
+        super().__init__(raw)
         self._node = node
-        self.message = message
-        self.id: MessageId = message.id
-        self.group = message.group
-        self.payload = message.payload
-
-    @property
-    def origin(self) -> NodeId:
-        """Who published it."""
-        return self.message.origin
-
-    @property
-    def number(self) -> int:
-        """Which of its origin's publications it is."""
-        return self.message.number
-
-    @property
-    def published_at(self) -> datetime | None:
-        """When it was published, by its publisher's clock; None where it does not say."""
-        return self.message.published_at
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What its publisher says of it, by name."""
-        return self.message.headers
-
-    @property
-    def content_type(self) -> str:
-        """What kind of payload it is, in its publisher's words; empty if it does not say."""
-        return self.message.content_type
-
-    @property
-    def is_given_back(self) -> bool:
-        """Whether it was given back."""
-        return self.message.is_given_back
 
     def ack(self) -> None:
         """Say that it is handled: after a restart it is not handed over again.
 
         Returns at once; the mark is written within 50 ms, or when the node is closed.
         """
-        self._node.run_soon(self.message.ack)
+        self._node.run_soon(self.raw.ack)
 
     def give_back(self) -> None:
         """Say that it could not be handled: it comes again next, in this life too."""
         if self._node.is_own_thread():
-            self.message.give_back()
+            self.raw.give_back()
         else:
-            self._node.call(self.message.give_back)
-
-    def __repr__(self) -> str:
-        return repr(self.message)
+            self._node.call(self.raw.give_back)
 
 
 class SyncReceipt:
@@ -180,7 +143,7 @@ class SyncReading:
 
     def ack_many(self, messages: Iterable[SyncMessage], durable: bool = False) -> None:
         """Acknowledge all of them; with `durable` it returns when all marks are on disk."""
-        self._node.run(self._source.ack_many([each.message for each in messages], durable))
+        self._node.run(self._source.ack_many([each.raw for each in messages], durable))
 
     def messages(self, timeout: float | None = None) -> Iterator[SyncMessage]:
         """One message after the other, until none has come for `timeout` seconds."""
@@ -259,7 +222,7 @@ class SyncGroup(SyncReading):
         self._node.run(self._group.set_plain_reader(wanted))
 
 
-class SyncNode:
+class SyncNode(SyncGroupsByName[SyncGroup]):
     """One running node of a cluster; a context manager."""
 
     def __init__(self, config: NodeConfig, control: Controlled | None = None) -> None:
@@ -299,41 +262,11 @@ class SyncNode:
             failure, self._failure = self._failure, None
             raise failure
 
-    @overload
-    def group(self, name: str, since: Since = "now") -> SyncGroup: ...
+    def _handle(self, name: str, since: Since) -> SyncGroup:
+        return SyncGroup(self, self._node.group(name, since))
 
-    @overload
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value],
-        undecodable: OnSyncUndecodable | None = None,
-    ) -> SyncTypedGroup[Value]: ...
-
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
-        undecodable: OnSyncUndecodable | None = None,
-    ) -> SyncGroup | SyncTypedGroup[Value]:
-        """A handle on a group; joins it when its context is entered, unless a member.
-
-        With a `type` messages carry values of it; see `Node.group`.
-        """
-        group = SyncGroup(self, self._node.group(name, since))
-        return group if type is None else typed_sync(group, type, undecodable)
-
-    def create_group(self, name: str) -> SyncGroup:
-        """Make a group while the cluster runs; see `Node.create_group`."""
-        return SyncGroup(self, self.run(self._node.create_group(name)))
-
-    def remove_group(self, name: str) -> None:
-        """Let there be no such group any more; see `Node.remove_group`."""
-        self.run(self._node.remove_group(name))
+    def _in_loop(self) -> Node:
+        return self._node
 
     def groups(self) -> list[str]:
         """All groups that there are, as far as this node has heard."""

@@ -21,13 +21,14 @@ import collections
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from causalcast.any_node import AnyMessage, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
 from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
+from causalcast.groups_by_name import GroupsByName
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.host.inbox import OVERHEAD
 from causalcast.runtime.metadata import said_of
@@ -37,12 +38,10 @@ from causalcast.runtime.received_message import Keeper, ReceivedMessage, ack_man
 from causalcast.runtime.storage.reader_table import MOST_READERS, check_name
 from causalcast.testing.cluster import Cluster
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
-from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
 
 ACKNOWLEDGE_WITHIN: Final = 50_000  # microseconds until an acknowledgement is surely durable
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 Application = Callable[["VirtualNode"], Coroutine[Any, Any, None]]
 
 
@@ -348,7 +347,7 @@ class VirtualGroup(VirtualReading):
             raise NodeError(f"{self.name!r} has no plain reader any more: subscribe by name")
 
 
-class VirtualNode:
+class VirtualNode(GroupsByName[VirtualGroup]):
     """One life of a simulated node, as its application sees it; see `causalcast.Node`."""
 
     def __init__(self, applications: "Applications", node: int, life: Life, inbox: Inbox) -> None:
@@ -358,48 +357,23 @@ class VirtualNode:
         self.inbox = inbox
         self.on_group_news: list[Callable[[str, bool], object]] = []
 
-    @overload
-    def group(self, name: str, since: Since = "now") -> VirtualGroup: ...
-
-    @overload
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value],
-        undecodable: OnUndecodable | None = None,
-    ) -> TypedGroup[Value]: ...
-
-    def group(
-        self,
-        name: str,
-        since: Since = "now",
-        *,
-        type: type[Value] | None = None,  # noqa: A002 - as a reader says it
-        undecodable: OnUndecodable | None = None,
-    ) -> VirtualGroup | TypedGroup[Value]:
-        """A handle on a group; joins it when its context is entered, unless a member."""
+    def _handle(self, name: str, since: Since) -> VirtualGroup:
         group = self.applications.cluster.group_id(name, self.id)
         if not self.is_member(group):
             check_since(since, self.applications.cluster.protocol, name)
-        handle = VirtualGroup(self, name, group)
-        return handle if type is None else typed(handle, type, undecodable)
+        return VirtualGroup(self, name, group)
 
-    async def create_group(self, name: str) -> VirtualGroup:
-        """Make a group, and be a member of it; one that there is already is no error."""
+    async def _make_group(self, name: str) -> None:
         self.check_alive()
         cluster = self.applications.cluster
         while name not in cluster.known_groups(self.id):
             await self._published(cluster.create_group(self.id, name))
-        group = VirtualGroup(self, name, cluster.group_id(name, self.id))
-        if not self.is_member(group.number):
+        group = cluster.group_id(name, self.id)
+        if not self.is_member(group):
             cluster.join(self.id, name)
-            await self.applications.until_member(self.id, group.number)
-        return group
+            await self.applications.until_member(self.id, group)
 
     async def remove_group(self, name: str) -> None:
-        """Let there be no such group any more, at any node."""
         self.check_alive()
         await self._published(self.applications.cluster.remove_group(self.id, name))
 

@@ -33,7 +33,8 @@ ROUND_SHIFT: Final = 32  # of a ballot: the round above, who leads it below
 BALLOTS: Final = 1 << 62  # no honest leader comes so far
 OTHERS_WAIT: Final = 4  # times as long as the first in line, and so much for each before them
 MOST_TRIES: Final = 10  # to get answers, before another ballot is begun
-MOST_PATIENCE: Final = 16  # times as long after many attempts that came to nothing
+# Times as long after many attempts that came to nothing: 64 s for both rounds, by default.
+MOST_PATIENCE: Final = 64
 
 NO_VIEW: Final = View(0, [], {}, [], [])
 
@@ -138,17 +139,22 @@ class Agreement:
 
     def _pause(self) -> int:
         """Soon for the first in line, later for each one after it: so they do not meet for ever."""
-        after = self._change_after
+        after = self._patient()
         place = self._place_in_line()
         if self._attempt is not None or (self._failed == 0 and place == 0):
             return after
-        return OTHERS_WAIT * after * (1 + place) * min(1 << self._failed, MOST_PATIENCE)
+        return OTHERS_WAIT * after * (1 + place)
+
+    def _patient(self) -> int:
+        """How long answers may take: longer after each attempt that came to nothing, for they may
+        have been under way. So links slower than any pause come to their turn."""
+        return self._change_after * min(1 << self._failed, MOST_PATIENCE)
 
     def _give_way(self, out: Outbox) -> None:
         """Somebody else leads: what this node would try comes later, if it is needed at all."""
         self._attempt = None
         self._waits = True
-        out.start_timer(CHANGE, MOST_TRIES * self._change_after + self._pause())
+        out.start_timer(CHANGE, MOST_TRIES * self._patient() + self._pause())
 
     def _place_in_line(self) -> int:
         newest = self._membership.newest()

@@ -80,6 +80,9 @@ class Overlay(Automaton):
     def on_settled(self, link: LinkId, out: Outbox) -> None:
         """The multicast says that `link` may be relied on."""
 
+    def on_let_go(self, peer: NodeId, out: Outbox) -> None:
+        """The multicast says that `peer` was removed from the system."""
+
     def on_orphan(self, out: Outbox) -> None:
         """The multicast has no usable link left."""
 

@@ -67,7 +67,8 @@ class Blueprint:
         command = self.protocol.command(words)
         form = self.protocol.commands[command.name]
         for kind, number in zip(form.arguments, command.arguments, strict=True):
-            if kind == NODE and number not in self.topology.neighbours:
+            is_known = number in self.topology.neighbours or not self.overlay.static
+            if kind == NODE and not is_known:
                 raise ValueError(f"this cluster has no node {number}")
         return command
 
@@ -80,6 +81,8 @@ class Blueprint:
     def misfit(self) -> str:
         """Why this protocol cannot keep its promises on this overlay; empty if it can."""
         needed = self.protocol.needs.overlay
+        if needed == "mesh" and self.overlay.complete and self.protocol.agrees_on_members:
+            return ""
         if needed in ("static", "tree", "mesh") and not self.overlay.static:
             return f"{self.protocol.name} needs an overlay that does not change"
         if needed == "tree" and not self.topology.is_tree():
@@ -112,7 +115,9 @@ class Blueprint:
         `seed` should differ from run to run; each layer of each node draws from its own stream.
         """
         mine = me if place is None else place
-        around = Surroundings(mine, self.topology, self.groups, self.reach())
+        # Where neighbours change, a node knows nobody at first, in every world.
+        graph = self.topology if self.overlay.static else Topology({mine: []})
+        around = Surroundings(mine, graph, self.groups, self.reach())
 
         def setup(layer: str, options: dict[str, OptionValue]) -> Setup:
             own_seed = f"{seed}/{me}/{layer}"

@@ -4,12 +4,14 @@ Protocols never make these objects themselves; they call the methods of `Outbox`
 and forgotten by the million, so the compiled ones are spared the cyclic garbage collector.
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from causalcast.core.ids import GroupId, LinkId, MessageId, NodeId
 from causalcast.core.message import Message, Publication
+
+NOBODY: Final = NodeId(-1)
 
 
 @mypyc_attr(acyclic=True)
@@ -213,8 +215,10 @@ class Trust(Notice):
 
 @final
 class Request:
-    """What the multicast asks of the overlay: `switch`, `settled` (a link), or `orphan`."""
+    """What the multicast asks of the overlay: `switch`, `settled` (a link), `let_go` (a peer), or
+    `orphan`."""
 
-    def __init__(self, name: str, link: LinkId) -> None:
+    def __init__(self, name: str, link: LinkId, peer: NodeId = NOBODY) -> None:
         self.name = name
         self.link = link
+        self.peer = peer

@@ -164,6 +164,10 @@ class Outbox:
         """Tell the overlay that `link` may be relied on."""
         self.requests.append(Request("settled", link))
 
+    def let_go(self, peer: NodeId) -> None:
+        """Tell the overlay that `peer` is no node of this system any more: nobody need dial it."""
+        self.requests.append(Request("let_go", ANY_LINK, peer))
+
     def orphan(self) -> None:
         """Tell the overlay that no usable link is left."""
         self.requests.append(Request("orphan", ANY_LINK))

@@ -366,7 +366,8 @@ class ProtocolSpec(LayerSpec):
 
 @final
 class OverlaySpec(LayerSpec):
-    """What an overlay says about itself. `static` if its neighbours never change for good."""
+    """What an overlay says about itself. `static` if its neighbours never change for good;
+    `complete` if it links everybody with everybody, also those who come later."""
 
     def __init__(
         self,
@@ -376,10 +377,12 @@ class OverlaySpec(LayerSpec):
         messages: Sequence[type[Message]] = (),
         options: Sequence[Option] = (),
         static: bool = False,
+        complete: bool = False,
     ) -> None:
         super().__init__(name, summary, messages, options)
         self.build = build
         self.static = static
+        self.complete = complete
 
 
 @final

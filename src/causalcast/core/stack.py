@@ -205,6 +205,8 @@ class Stack:
             self.overlay.on_switch(request.link, out)
         elif request.name == "settled":
             self.overlay.on_settled(request.link, out)
+        elif request.name == "let_go":
+            self.overlay.on_let_go(request.peer, out)
         else:
             assert request.name == "orphan"
             self.overlay.on_orphan(out)

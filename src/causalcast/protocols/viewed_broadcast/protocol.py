@@ -91,6 +91,7 @@ class ViewedBroadcast(Multicast):
         self.held: dict[MessageId, None] = {}  # publications that the world was told of as held
         self.stable = 0  # so many own publications are known to be with all members
         self.has_ended = False  # it was expelled, and has acted on it
+        self.let_go: dict[NodeId, None] = {}  # removed nodes that the overlay has heard of
         self._recorded: VectorClock = {}  # what was delivered when it was last written down
 
     # Publications
@@ -258,6 +259,7 @@ class ViewedBroadcast(Multicast):
         self._record_done(out)
         self.agreement.view_came()
         self._write_orders_if_fewer(out)
+        self._let_go_of_the_removed(out)
         if membership.is_expelled():
             self._end(out)
         else:
@@ -267,6 +269,15 @@ class ViewedBroadcast(Multicast):
             self.exchange.acknowledge_soon(out)
         if not self.exchange.is_watching():
             self.exchange.watch(self._is_unsettled(), out)
+
+    def _let_go_of_the_removed(self, out: Outbox) -> None:
+        newest = self.membership.newest()
+        if newest is None or len(newest.gone) == len(self.let_go):
+            return
+        for node in newest.gone:
+            if node not in self.let_go:
+                self.let_go[node] = None
+                out.let_go(node)
 
     def _record_done(self, out: Outbox) -> None:
         done, recorded = self.copies.done, self._recorded

@@ -37,7 +37,7 @@ from causalcast.trace.node_log import MAX_BYTES
 from causalcast.wire.codec import BODY_BYTES
 
 GRAPHS: Final = (*graphs.SIMPLE, "edges", "tree")
-CHANGING: Final = ("hyparview",)  # overlays whose nodes come through contacts
+CHANGING: Final = ("hyparview", "open_mesh")  # overlays whose nodes come through contacts
 NEW: Final = "new"
 TRANSPORTS: Final = ("tcp", "udp")
 SHORTEST_KEY: Final = 32  # bytes

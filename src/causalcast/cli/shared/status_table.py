@@ -109,12 +109,19 @@ def _process(numbers: dict[str, float]) -> str:
     return f"{_size(numbers['resident_bytes'])}, {numbers['cpu_seconds']:.1f} s of CPU{files}"
 
 
+def _nodes(ids: list[int]) -> str:
+    """Ids are names: nobody counts to them."""
+    return ", ".join(map(str, ids)) or "none"
+
+
 def _moment(seconds: float | None) -> str:
     return "–" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 _SPOKEN: Final[dict[str, Callable[[Any], str]]] = {
     "certificate_expires": _moment,
+    "links": _nodes,
+    "suspected": _nodes,
     "journal": _journal,
     "trace": _trace,
     "held": _held,

@@ -114,7 +114,7 @@ class Arrivals:
                 )
                 if self._over_tls:
                     gone = codec.declared_gone(message)
-                    if gone and not admission.are_proven_gone(gone):
+                    if gone and not admission.are_proven_gone(peer, gone):
                         self.unproven += 1  # not a lie for certain: the proof may be on its way
                         continue
                 if admission.looks_at_members:

@@ -103,6 +103,13 @@ class EarlierLife:
         self.life = Life(incarnation, self.starts, entropy.number(), past, memory.published)
         self.lives = [*memory.lives, PastLife(self.life.life, self.life.began)][-MOST_PAST.value :]
 
+    def has_no_past(self) -> bool:
+        """Whether no life before this one did anything: where nodes join, one that was killed in
+        its first step has asked nobody to be let in."""
+        memory = self.memory
+        is_joining = self._config.is_changing() and self._config.restart() == "resume"
+        return memory.starts == 0 or (is_joining and not memory.records)
+
     def last_sequence(self) -> int:
         """The number of the last entry of the journal."""
         return self.storage.next_sequence - 1

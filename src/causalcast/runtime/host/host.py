@@ -21,6 +21,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.link_listener import LinkListener
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.parts import Parts
+from causalcast.runtime.host.remembered_addresses import RememberedAddresses
 from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.timers import Timers
@@ -102,6 +103,12 @@ class Host:
         )  # fmt: skip
         self.links = self._make_links(tls)
         self._timers = Timers(self.loop, self._expire)
+        remembered = None
+        if config.is_changing() and config.restart() == "resume":
+            remembered = RememberedAddresses(
+                self.machine.disk, config.storage, self.book, self.running
+            )
+            remembered.read()
         try:
             self.rows.begin(
                 open_log(config, memory.has_all_rows, self._trace_trouble, self.machine)
@@ -116,6 +123,8 @@ class Host:
             await self.links.listen()  # only now: no link may come up before the stack is ready
             if config.contacts:
                 self.running.beside(self.parts.contacts.stay_linked())
+            if remembered is not None:
+                self.running.beside(remembered.keep_up())
             if tls is not None:
                 self.running.beside(self.parts.key_watch.watch(tls))
         except OSError as error:
@@ -183,7 +192,7 @@ class Host:
 
     def _begin(self) -> None:
         memory = self.earlier.memory
-        if memory.starts == 0:
+        if self.earlier.has_no_past():
             self.parts.steps.take(lambda: self.parts.stack.start(self.out))
             for group in self.config.late_groups:
                 self.parts.memberships.join(group)
@@ -410,8 +419,8 @@ class Host:
         """Let the authority revoke a node that is given up, if it is here: else nobody with
         certificates would believe it."""
         tls, authority = self.links.tls, self.config.security.authority
-        if tls is None or node in tls.revocations.nodes:
-            return
+        if tls is None or node in tls.revocations.nodes or node == self.me:
+            return  # whoever leaves for good is believed
         if authority is None:
             raise NodeError(
                 f"the authority has not revoked node {node}, so nobody would believe that it is "

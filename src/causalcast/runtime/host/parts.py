@@ -191,7 +191,7 @@ def _stack(config: NodeConfig, machine: Machine, earlier: EarlierLife) -> Stack:
     stack = config.blueprint.build(
         config.node,
         machine.entropy.some_bytes(8).hex(),
-        newcomer=bool(config.contacts) and earlier.memory.starts == 0,
+        newcomer=bool(config.contacts) and earlier.has_no_past(),
         incarnation=earlier.life.incarnation,
         life=earlier.life.life,
     )

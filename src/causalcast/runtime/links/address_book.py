@@ -75,15 +75,21 @@ class AddressBook:
         self._known = dict(known)
         self._met: dict[NodeId, Address] = {}
         self._hearsay: dict[NodeId, Address] = {}  # the oldest first
+        self.changes = 0  # how often something new was told
 
     def find(self, node: NodeId) -> Address | None:
         """Where to dial `node`; None if nobody told."""
         return self._known.get(node) or self._met.get(node) or self._hearsay.get(node)
 
+    def all(self) -> dict[NodeId, Address]:
+        """Where everybody can be reached whom somebody told of."""
+        return {**self._hearsay, **self._met, **self._known}
+
     def learn(self, node: NodeId, address: Address) -> None:
         """A node told where it listens."""
-        self._hearsay.pop(node, None)
         if node not in self._known:
+            self.changes += self.find(node) != address
+            self._hearsay.pop(node, None)
             self._met.pop(node, None)
             self._met[node] = address
             _keep_newest(self._met)
@@ -91,7 +97,7 @@ class AddressBook:
     def hear(self, node: NodeId, address: Address) -> None:
         """Somebody told where another node listens."""
         if node not in self._known and node not in self._met:
-            self._hearsay.pop(node, None)
+            self.changes += self._hearsay.pop(node, None) != address
             self._hearsay[node] = address
             _keep_newest(self._hearsay)
 

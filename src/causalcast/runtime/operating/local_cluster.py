@@ -128,7 +128,7 @@ class LocalCluster:
                 f"{folder}: another cluster is there, with other {', '.join(differ)}; ask for the "
                 "same one to start it again, remove the folder, or choose another --dir"
             )
-        if plan.overlay in CHANGING or find_protocol(plan.protocol).restart != "resume":
+        if find_protocol(plan.protocol).restart != "resume":
             raise ConfigError(
                 f"{folder}: its nodes keep nothing over a restart ({plan.protocol} on "
                 f"{plan.overlay}), so the cluster cannot go on; remove the folder"
@@ -214,7 +214,7 @@ class LocalCluster:
 
     def come_back(self, node: int) -> int:
         """Start a node that is down again; the id under which it is back is returned."""
-        if self._joins:
+        if self._joins and find_protocol(self.plan.protocol).restart != "resume":
             return self.add(next(peer for peer in self.ids if self.is_running(peer)))
         self.start(node)
         self.wait_ready(node)

@@ -104,13 +104,15 @@ class Admission:
         if not self._every_group.issuperset(groups):
             raise Rejected("unknown_group", "it speaks of a group that there is not")
 
-    def are_proven_gone(self, nodes: Iterable[int]) -> bool:
+    def are_proven_gone(self, sender: NodeId, nodes: Iterable[int]) -> bool:
         """Whether it may be believed of these nodes that they never come back.
 
         Where there is an authority its word is the proof: it is signed, travels everywhere, and who
-        is revoked does not come back.
+        is revoked does not come back. Of itself a node may say it.
         """
-        return self._revoked is None or self._revoked().issuperset(nodes)
+        return self._revoked is None or self._revoked().issuperset(
+            node for node in nodes if node != sender
+        )
 
     def knows_all(self, nodes: Iterable[int]) -> bool:
         """Whether all of these nodes can be there."""

@@ -144,4 +144,10 @@ MUTANTS = [
         ["no_duplication", "at_rest", "invariant", "causal_order"],
         [Rewritten(ViewedBroadcast, "_record_done", "out.persist(Done(news))", "pass")],
     ),
+    Mutant(
+        "everybody_founds",
+        "who comes to a mesh that nobody listed asks to be let in, and founds nothing",
+        ["invariant", "at_rest", "agreement", "no_exception"],
+        [Rewritten(ViewedBroadcast, "__init__", "and not setup.newcomer", "")],
+    ),
 ]

@@ -129,6 +129,8 @@ class Application:
         """Without waiting for receipts: nobody knows in which order those take effect."""
         loop = asyncio.get_running_loop()
         groups = self._groups_to_publish_to()
+        with contextlib.suppress(CausalcastError):  # the node stops
+            await self._be_let_in()
         self._ledger.has_one_order = False
         under_way: set[asyncio.Task[None]] = set()
         while loop.time() < self._until and self._ledger.began < self._habits.publications:
@@ -147,12 +149,20 @@ class Application:
         loop = asyncio.get_running_loop()
         groups = self._groups_to_publish_to()
         with contextlib.suppress(CausalcastError):  # the node stops
+            await self._be_let_in()
             while loop.time() < self._until:
                 await asyncio.sleep(self._chance.choice((0.001, 0.05, 0.3)))
                 for _ in range(self._chance.randint(1, self._burst)):
                     if self._ledger.began >= self._habits.publications:
                         return
                     await self._publish_one(self._chance.choice(groups))
+
+    async def _be_let_in(self) -> None:
+        """Whoever asks members to be let in cannot publish before."""
+        config = self._node.config
+        if config.is_changing() and config.restart() == "resume":
+            while not self._node.status()["takes_part"]:
+                await asyncio.sleep(0.02)
 
     async def _publish_one(self, group: Group) -> None:
         body = self._body()

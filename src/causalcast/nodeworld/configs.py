@@ -24,8 +24,9 @@ def config_of(plan: Plan, machine: int, life: int) -> NodeConfig:
     cluster = f"peers = {{ {', '.join(_peers(plan))} }}"
     if plan.is_joined:
         node = machine * IDS_PER_MACHINE + life
+    if plan.is_joined or plan.is_open:
         others = [other for other in range(1, plan.machines + 1) if other != machine]
-        founds = machine == 1 and life == 1
+        founds = machine == 1 and (life == 1 or plan.is_open)
         contacts = ", ".join(f'"127.0.0.1:{port_of(other)}"' for other in others)
         cluster = "" if founds else f"contact = [{contacts}]"
     config = NodeConfig.parse(_text(plan, machine, node, cluster), FOLDER)

@@ -16,6 +16,9 @@ MESH: Final = 'kind = "full_mesh"'
 JOINED: Final = ("cptcast", "plumtree", "prc_broadcast")
 VIEWS: Final = 'kind = "hyparview"\nactive_view = 3\nprobe_every = 300\nretry_after = 200'
 
+# Nodes that are let in by members; one of three worlds of such a protocol.
+OPEN: Final = 'kind = "open_mesh"\nretry_after = 100'
+
 ENDS: Final = ("kill", "kill", "power", "stop", "lives", "die_writing", "die_writing")
 DISTURBANCES: Final = (
     "cut",
@@ -46,6 +49,8 @@ def _draw(protocol: str, seed: int) -> Plan:
     is_joined = protocol in JOINED
     is_resumed = find_protocol(protocol).restart == "resume"
     overlay, options = _shape(protocol, chance)
+    if find_protocol(protocol).agrees_on_members and seed % 3 == 1:
+        overlay = OPEN
     limits = _limits(chance)
     plan = Plan(
         seed=seed,
@@ -65,6 +70,7 @@ def _draw(protocol: str, seed: int) -> Plan:
         ),
         publications=chance.choice((40, 200, 1000)),
         is_joined=is_joined,
+        is_open=overlay == OPEN,
         is_durable=is_resumed and chance.random() < 0.75,
     )
     if not plan.is_durable and chance.random() < 0.5:

@@ -41,6 +41,7 @@ class Plan:
     largest_body: int
     publications: int  # of each application at most
     is_joined: bool = False  # nodes join, and are somebody new in every life
+    is_open: bool = False  # nodes join, and come back as who they were
     is_durable: bool = True  # else nodes keep nothing, and nobody may die
     events: list[Event] = field(default_factory=list)
     drawn_limits: dict[str, float] = field(default_factory=dict)  # by name; those of the file, too

@@ -73,7 +73,7 @@ class World:
         """Everything that the plan says, the calm, and the end."""
         for process in self.processes.values():
             process.start(self.plan.until)
-            if self.plan.is_joined:
+            if self.plan.is_joined or self.plan.is_open:
                 await asyncio.sleep(JOIN_EVERY)
         if self.clients is not None:
             self.clients.start()
@@ -253,7 +253,7 @@ def _try(plan: Plan) -> Outcome:
             outcome.problems += world.clients.verdict()
             outcome.digest += world.clients.digest()[:16]
             outcome.fired.update(world.clients.seen())
-        most = MOST_DIALS_TO_JOIN if plan.is_joined else MOST_DIALS
+        most = MOST_DIALS_TO_JOIN if plan.is_joined or plan.is_open else MOST_DIALS
         if not plan.draws_times() and world.network.most_dials > most:
             outcome.problems.append(
                 f"a storm of dials: {world.network.most_dials} from one to another in "

@@ -79,7 +79,7 @@ def judge_world(
     if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
-            whole = False if is_joined or is_misled else None
+            whole = False if is_joined or plan.is_open or is_misled else None
             told = import_records(iter(lines), "ledgers", whole=whole)
             found = _violations(told, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]

@@ -23,6 +23,9 @@ MANY_NODES = 20
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13)
 LARGE_TREES = (17, 24, 31)  # now and then, where only trees will do
 LARGE_OVERLAYS = (20, 30, 40)  # now and then, where links may change
+OPEN = "open_mesh"
+OPEN_SHARE = 0.25  # of the seeds of protocols whose members agree who is one
+OPEN_SETTLES_MS = 60_000
 LARGE_FROM = 10  # who asks for small graphs gets no large ones
 
 
@@ -123,7 +126,7 @@ class Draw:
         sizes: Sequence[int] = SIZES,
     ) -> None:
         self.spec = spec
-        self.overlay = overlay or spec.needs.overlay
+        self.overlay = spec.needs.overlay if overlay in ("", OPEN) else overlay
         self.seed = seed
         self.options = options
         self.links = links_needed(spec, options)
@@ -139,6 +142,7 @@ class Draw:
             self.nodes = self.rng.choice(LARGE_OVERLAYS)
         self.edges = self._graph()
         self.founders = self.nodes
+        self.is_open = self._draw_open(overlay)
         if spec.agrees_on_members and "founders" not in options:
             self.founders = self.rng.randint(min(self.nodes, max(2, self.nodes - 3)), self.nodes)
             self.options = {**options, "founders": self.founders}
@@ -146,8 +150,11 @@ class Draw:
     def scenario(self) -> str:
         """The text of the scenario."""
         groups = self.groups()
+        options = dict(self.options)
+        if self.is_open:
+            options.pop("founders", None)  # one founds it, all others are let in
         tables: list[tuple[str, dict[str, Any]]] = [
-            ("options", dict(self.options)),
+            ("options", options),
             ("overlay", self._overlay_table()),
             ("network", self._network()),
             ("disk", {"sync_ms": self.rng.choice([0, 0, 1, 10])}),
@@ -168,14 +175,24 @@ class Draw:
         tables += [("[fault]", fault) for fault in faults]
         # Who sends the next message when the last has arrived needs long on a long line.
         calm_ms = self.calm_ms or (CALM_MS if self.nodes <= MANY_NODES else 2 * CALM_MS)
+        if self.is_open:
+            calm_ms *= 4  # among many, somebody's last word is lost again and again
         tables.append(("calm", {"ms": calm_ms, "recover_all": not deaths}))
-        if tables[1][1]["kind"] == "hyparview":
+        if tables[1][1]["kind"] in ("hyparview", OPEN):
             tables[2][1]["fifo"] = True  # what a new neighbour says must not overtake its yes
         head = {"protocol": self.spec.name, "until_ms": self.until_ms, "seed": self.seed}
         return toml_text(head, tell(tables, self.facts, self.spec))
 
     def _overlay_table(self) -> dict[str, Any]:
         """A graph that is given; half the time, where a protocol allows, one that changes."""
+        if self.is_open:
+            return {
+                "kind": OPEN,
+                "nodes": self.nodes,
+                "retry_after": random.Random(f"open/{self.seed}").choice([50, 200]),
+                "join_every_ms": 20,
+                "settle_ms": OPEN_SETTLES_MS,  # founders are let in one after the other
+            }
         if not self._may_change() or self.rng.random() < 0.5:
             return {"kind": "edges", "nodes": self.nodes, "edges": self.edges}
         return {
@@ -189,6 +206,13 @@ class Draw:
             # Founders are owed everything: all must be in before the first publication.
             "settle_ms": self.rng.choice([2000, 4000]),
         }
+
+    def _draw_open(self, overlay: str) -> bool:
+        """Whether nobody is listed anywhere; drawn apart, so that seeds mean what they meant."""
+        if not self.spec.agrees_on_members or overlay not in ("", OPEN):
+            return False
+        chance = random.Random(f"open/{self.spec.name}/{self.seed}").random()
+        return overlay == OPEN or chance < OPEN_SHARE
 
     def _may_change(self) -> bool:
         """Whether the protocol promises something about nodes that come, go and switch links."""

@@ -13,7 +13,13 @@ from typing import Any, Final
 
 from causalcast.core.message import SHORT_BODY
 from causalcast.core.spec import ProtocolSpec
-from causalcast.swarm.generate import Draw, may_join, promises_without_the_dead
+from causalcast.swarm.generate import (
+    OPEN,
+    OPEN_SETTLES_MS,
+    Draw,
+    may_join,
+    promises_without_the_dead,
+)
 from causalcast.swarm.real_worlds import DRAWN, drawn_facts, expected_facts
 
 SIZES: Final = (2, 3, 4, 5, 6)
@@ -89,6 +95,8 @@ class WorseDraw(Draw):
             self.calm_ms = min(self.calm_ms, LONGEST_SHUFFLING_MS)
             table["shuffle_every"] = 1000
             table["settle_ms"] = 4000 if self.latency == "short" else 60_000
+        elif table["kind"] == OPEN and self.latency != "short":
+            table["settle_ms"] = 10 * OPEN_SETTLES_MS
         return table
 
     def _network(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from causalcast.cli.simulate.whole_nodes import run_nodes, run_plan
 from causalcast.errors import ConfigError
 from causalcast.swarm.campaign import HOURS, Campaign, Plan, run_campaign, try_seed
 from causalcast.swarm.feedback import run_feedback
+from causalcast.swarm.generate import OPEN
 from causalcast.swarm.mutant import FOLDER, find_mutant
 from causalcast.swarm.real_worlds import DRAWN, FACTS, PLAIN
 from causalcast.swarm.shrink import Shrunk, shrink
@@ -94,7 +95,10 @@ def add_to(subparsers: Any) -> None:
         "trials one begins from nothing, on a process of its own",
     )
     parser.add_argument(
-        "--overlay", choices=["tree", "mesh"], default="", help="draw only such graphs"
+        "--overlay",
+        choices=["tree", "mesh", OPEN],
+        default="",
+        help="draw only such graphs",
     )
     parser.add_argument(
         "--beyond",

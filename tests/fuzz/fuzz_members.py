@@ -394,10 +394,10 @@ def memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-# Nodes of these take over what others say of third nodes: causes there, or with LoCaMu the numbers
-# that a node gave. A lie is passed on in good faith, and makes others wait. They must survive, stay
-# small and start again; no more is promised.
-BELIEVING: Final = ("causal_barriers", "locamu")
+# Nodes of these take over what others say of causes at third nodes. A lie is passed on in good
+# faith, and makes others wait. They must survive, stay small and start again; no more is promised.
+# (Nodes of LoCaMu do so too, but in a line of three nobody is third.)
+BELIEVING: Final = ("causal_barriers",)
 # Why some protocols are not attacked.
 LEFT_OUT: Final = {"causal_separators": "needs four nodes", "member_multicast": "trusts members"}
 

@@ -227,6 +227,8 @@ class Subject:
                 layer, name, subject = list(timers)[drawn.byte() % len(timers)]
                 del timers[(layer, name, subject)]
                 stack.expire(layer, name, subject, out)
+            elif what == 2:  # then others speak for it
+                stack.suspect(self.neighbours[drawn.byte() % len(self.neighbours)], out)
             else:
                 peer = self.neighbours[drawn.byte() % len(self.neighbours)]
                 self._receive(stack, admission, peer, drawn, out)

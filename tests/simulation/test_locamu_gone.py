@@ -26,7 +26,7 @@ from causalcast.trace.schema import GUARANTEES
 
 PAST_FAILURES = Path(__file__).parent / "past_failures"
 GONE = ("note", "locamu.gone")
-SEEDS = range(100)
+SEEDS = range(100, 200)
 FEW = 10  # publications that nobody could hand on any more
 SCENARIO = """
 protocol = "{protocol}"

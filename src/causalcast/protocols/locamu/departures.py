@@ -7,6 +7,7 @@ is still missing given up: nobody can bring it any more.
 
 from causalcast.core.ids import NodeId
 from causalcast.parts.tree.neighbourhood import NOBODY, Neighbourhood, Pair
+from causalcast.protocols.locamu.safe_path import Numbers, Stamped
 
 
 class Departures:
@@ -47,6 +48,14 @@ class Departures:
         """Whether a copy with this number was held when its issuer was given up."""
         pair = (issuer, NodeId(number))
         return any(pair in pairs for pairs in self.held.values())
+
+    def skipped_by(self, message: Stamped) -> Numbers:
+        """The nodes that a message of one that was given up jumped over for good: they gave it no
+        numbers, and those after them must know that."""
+        if message.origin not in self.given_up:
+            return {}
+        way = self.around.between(message.origin, self.me)
+        return {node: {} for node in way if node not in message.numbers}
 
     def to_tell(self, peer: NodeId) -> list[NodeId]:
         """Those within reach in whose neighbourhood the node that is gone was."""

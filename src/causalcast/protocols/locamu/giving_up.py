@@ -7,11 +7,9 @@ nobody: it is given up, and nothing waits for it any more.
 
 from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
-from causalcast.protocols.locamu.message_log import Record
 from causalcast.protocols.locamu.messages import Departed, GivenUp, Gone
 from causalcast.protocols.locamu.node_state import NodeState
 from causalcast.protocols.locamu.processing import Processing
-from causalcast.protocols.locamu.safe_path import Numbers
 
 
 class GivingUp:
@@ -118,7 +116,7 @@ class GivingUp:
         out.persist(GivenUp(peer, held))
         out.note("locamu.given_up", peer)
         for record in list(self._log.records):
-            skipped = self._skipped(record) if record.origin == peer else {}
+            skipped = self._departures.skipped_by(record) if record.origin == peer else {}
             if skipped:
                 self._processing.learn(record, peer, skipped, out)
                 self._processing.collect(record, out)
@@ -166,9 +164,3 @@ class GivingUp:
                     flat += [issuer, row[self._me]]
             found.append([int(number) for number in flat])
         return found
-
-    def _skipped(self, record: Record) -> Numbers:
-        """The nodes that a message jumped over for good: they gave it no numbers, and those after
-        them must know that."""
-        way = self._around.between(record.origin, self._me)
-        return {node: {} for node in way if node not in record.numbers}

@@ -75,8 +75,8 @@ class LocalPast:
         return number
 
     def raise_to(self, pair: Pair, number: int) -> None:
-        """The past contains at least this number."""
-        if pair[1] != self.me and number > self.numbers.get(pair, 0):
+        """The past contains at least this number; of my own numbers I know best."""
+        if pair[0] != self.me and pair[1] != self.me and number > self.numbers.get(pair, 0):
             self.numbers[pair] = number
             self._raised[pair] = number
 

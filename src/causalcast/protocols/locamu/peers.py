@@ -55,6 +55,15 @@ class Peers:
         """Whether messages can pass these nodes if all of them are away."""
         return is_within_budget({**others, peer: None}, self.around.tree, self.f)
 
+    def may_speak_for(self, nodes: list[NodeId], sender: NodeId, out: Outbox) -> bool:
+        """Whether a sender is believed about what one of these did: only while that seems to be
+        down. Who is up speaks for itself, and a member that lies about it changes nothing. What is
+        not believed now is said again, or asked for, for as long as it matters."""
+        if any(node in self.suspected for node in nodes):
+            return True
+        out.note("locamu.not_believed", sender)
+        return False
+
     def tell(self, node: NodeId, message: Message, out: Outbox) -> None:
         """Send a message if there is a link; else it is said again, or asked for, when there is."""
         if node in self.links:

@@ -170,6 +170,8 @@ class Processing:
     def _process(self, copy: Arrived, out: Outbox) -> None:
         # Alg. 1, l. 37 and 41-44.
         record = Record(copy.message, copy.origin, copy.epoch, copy.back, copy.numbers, out.now)
+        if self.departures.given_up:  # it was held when its publisher was
+            record.numbers.update(self.departures.skipped_by(copy))
         record.heard_from[copy.source] = None
         record.standby = copy.standby
         self.arrivals.take_numbers(record.numbers)
@@ -277,7 +279,9 @@ class Processing:
                 self.names.learn(copy.source, named, out)
             return
         record.heard_from[copy.source] = None
-        if record.standby is None and copy.standby is not None:
+        # Who lies about a publisher that seems to be down may name another message's number.
+        is_its = record.origin == copy.source and record.is_numbered(record.origin, self.me)
+        if record.standby is None and copy.standby is not None and is_its:
             self.log.stand_by(record, copy.standby)
             self.records.stand_by(record, out)
             self.replays.replay(record, out)

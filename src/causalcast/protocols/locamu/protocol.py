@@ -199,7 +199,7 @@ class Locamu(Multicast):
         elif isinstance(message, AskNames):
             self.names.on_ask(sender, message, out)
         elif isinstance(message, Names):
-            self._on_names(message, out)
+            self._on_names(sender, message, out)
         elif isinstance(message, Settled):
             self.names.settle(sender, message.to)
         elif isinstance(message, Gone):
@@ -239,19 +239,26 @@ class Locamu(Multicast):
             return
         if publisher in self.departures.gone:
             return
-        plan = self.headers.plan(publisher, self.me)
-        copy = replayed_copy(self.peers, plan, replay, out.now)
-        self.processing.take_in(publisher, copy, out)
-        if copy is not None and self.past.has_arrived(publisher, copy.number):
-            self.peers.tell(sender, Replayed(publisher, copy.number), out)
+        if self.peers.may_speak_for([publisher], sender, out):
+            plan = self.headers.plan(publisher, self.me)
+            copy = replayed_copy(self.peers, plan, replay, out.now)
+            self.processing.take_in(publisher, copy, out)
+        number = replay.numbers.get(self.me, 0)
+        if number > 0 and self.past.has_arrived(publisher, number):
+            self.peers.tell(sender, Replayed(publisher, number), out)
 
-    def _on_names(self, names: Names, out: Outbox) -> None:
+    def _on_names(self, sender: NodeId, names: Names, out: Outbox) -> None:
         # Not in the paper: there a number is known to nobody but its issuer and its receiver.
+        if not self.peers.may_speak_for([names.issuer], sender, out):
+            return
         told = {tuple(key): {names.node: number} for number, key in names.keys.items()}
         self.processing.hear_names(self.names.learn(names.issuer, told, out), out)
 
     def _on_handed_on(self, sender: NodeId, handed: HandedOn, out: Outbox) -> None:
         # Not in the paper: nobody stands in for a node there.
+        across = self.peers.around.between(self.me, sender)
+        if not self.peers.may_speak_for(across, sender, out):
+            return
         copy = handed_on_copy(self.peers, self.paths.window, sender, handed, out.now)
         self.processing.take_in(sender, copy, out)
 
@@ -455,7 +462,7 @@ class Locamu(Multicast):
         return self.past.size() + self.log.size() + self.names.size()
 
     def kept_bytes(self) -> int:
-        return self.log.kept_bytes
+        return self.log.kept_bytes + self.names.kept_bytes()
 
     def is_idle(self) -> bool:
         """Whether nothing is kept, missing or held, as it must be once everybody has everything."""

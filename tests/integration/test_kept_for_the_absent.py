@@ -25,13 +25,13 @@ PROTOCOLS = [
 
 
 class Town(Neighbourhood):
-    """Two neighbours that may keep little for each other."""
+    """Neighbours that may keep little for each other."""
 
-    def __init__(self, folder: Path, protocol: str) -> None:
+    def __init__(self, folder: Path, protocol: str, nodes: int = 2) -> None:
         overlay = "line" if protocol in ("locamu", "delta_neighbourhood") else "full_mesh"
         self.options = 'zones = "1; 2"' if protocol == "causal_separators" else ""
         limits = f"[limits]\nkept_bytes = {LIMIT}"
-        super().__init__(folder, 2, protocol, f'kind = "{overlay}"', level="none", more=limits)
+        super().__init__(folder, nodes, protocol, f'kind = "{overlay}"', level="none", more=limits)
 
     def node(self, node: int) -> Node:
         return Node(self.config(node, options=self.options))
@@ -98,6 +98,31 @@ def test_publishers_wait_for_an_absent_neighbour_in_the_end(tmp_path: Path, prot
         assert "keeps_little" in publisher.events()
         await one.stop()
         await two.stop()
+
+    asyncio.run(story())
+
+
+def test_who_keeps_something_only_in_case_its_publisher_falls_waits_too(tmp_path: Path) -> None:
+    """Node 2 publishes and node 3 is away. Node 1 has nothing to pass on, and would stand in for
+    node 2: what it keeps for that counts as well."""
+    town = Town(tmp_path, "locamu", nodes=3)
+
+    async def story() -> None:
+        one, two = town.node(1), town.node(2)
+        await one.start()
+        await two.start()
+        publisher = Publisher(two)
+        await until(lambda: two.status()["publishers_wait"] != [])
+        await until(lambda: one.status()["publishers_wait"] != [])
+        assert one.status()["kept_bytes"] > LIMIT
+        three = town.node(3)
+        await three.start()
+        waiting = publisher.published
+        await until(lambda: publisher.published > 2 * waiting)
+        await publisher.stop()
+        await until(lambda: one.status()["kept_bytes"] == two.status()["kept_bytes"] == 0)
+        for node in (one, two, three):
+            await node.stop()
 
     asyncio.run(story())
 

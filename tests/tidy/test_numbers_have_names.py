@@ -98,6 +98,8 @@ FORMATS = {
 FACTORS = {
     "parts.broadcast.reliable_sending": "OVERHEAD",
     "parts.kept_weight": "KEPT_OVERHEAD",
+    "protocols.locamu.message_log": "STANDBY_BYTES",
+    "protocols.locamu.names": "NAME_BYTES",
     "protocols.locamu.own_names": "_SPARE",
     "protocols.viewed_broadcast.agreement": "OTHERS_WAIT MOST_TRIES MOST_PATIENCE",
     "parts.safe_links.crowding": "HALF",

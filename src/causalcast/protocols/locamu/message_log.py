@@ -3,12 +3,16 @@
 They are found by any number they were given.
 """
 
+from typing import Final
+
 from causalcast.core.ids import NodeId
 from causalcast.core.message import Message
 from causalcast.parts.kept_weight import KEPT_OVERHEAD
 from causalcast.parts.tree.neighbourhood import NOBODY, Pair
 from causalcast.protocols.locamu.messages import Copy, Key, key_of
 from causalcast.protocols.locamu.safe_path import Numbers, Stamp, Stamped
+
+STANDBY_BYTES: Final = 500  # that a publisher's own numbers and dependencies take, roughly
 
 
 class Standby:
@@ -113,7 +117,10 @@ class MessageLog:
     def stand_by(self, record: Record, standby: Standby) -> None:
         """This node can stand in for the publisher of a record."""
         record.standby = standby
-        self.standbys.setdefault(record.origin, {})[record] = None
+        records = self.standbys.setdefault(record.origin, {})
+        if record not in records:
+            records[record] = None
+            self.kept_bytes += STANDBY_BYTES
 
     def named(self, key: Key) -> Record | None:
         """The message with this key."""
@@ -176,6 +183,7 @@ class MessageLog:
             self._index.pop(stamp, None)
         self._by_key.pop(key_of(record.message), None)
         if record.standby is not None:
+            self.kept_bytes -= STANDBY_BYTES
             self.standbys[record.origin].pop(record, None)
         for issuer, number in record.apart.items():
             self._index.pop((issuer, self.me, number), None)

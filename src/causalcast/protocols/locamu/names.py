@@ -20,6 +20,7 @@ from causalcast.protocols.locamu.node_state import NodeState
 
 # Between two nodes within two hops of a third: to a neighbour of that, across it, and on.
 MOST_HOPS: Final = 3
+NAME_BYTES: Final = 200  # that a name takes, roughly
 
 
 class KnownNames:
@@ -34,6 +35,7 @@ class KnownNames:
         self._holdback = state.holdback
         self._departures = state.departures
         self._settled: dict[Pair, int] = {}  # up to which number nobody need know any more
+        self._count = 0  # of names of numbers for others
         # Survives a crash.
         self._keys: dict[Pair, dict[int, Key]] = {}  # (issuer, node) -> number -> message
         self.mine: dict[Key, dict[NodeId, int]] = {}  # numbers of messages that are not here yet
@@ -89,6 +91,7 @@ class KnownNames:
         if number in keys:
             return False
         keys[number] = key
+        self._count += 1
         return True
 
     def take_mine(self, key: Key) -> dict[NodeId, int]:
@@ -110,12 +113,14 @@ class KnownNames:
             if keys is not None:
                 for old in [known for known in keys if known <= number]:
                     del keys[old]
+                    self._count -= 1
                 if not keys:
                     del self._keys[pair]
 
     def forget_gone(self, gone: NodeId) -> None:
         """A node never comes back: nobody waits for its numbers, nor for those given for it."""
         self._keys = {pair: keys for pair, keys in self._keys.items() if gone not in pair}
+        self._count = sum(map(len, self._keys.values()))
         rows = {
             key: {issuer: number for issuer, number in row.items() if issuer != gone}
             for key, row in self.mine.items()
@@ -128,7 +133,11 @@ class KnownNames:
 
     def size(self) -> int:
         """Names kept."""
-        return sum(len(keys) for keys in self._keys.values())
+        return self._count
+
+    def kept_bytes(self) -> int:
+        """That they take, roughly; they are kept for the nodes that the numbers are for."""
+        return NAME_BYTES * (self._count + len(self.mine))
 
     def is_empty(self) -> bool:
         """Whether no name is kept."""

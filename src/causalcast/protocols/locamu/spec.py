@@ -122,6 +122,9 @@ SPEC = ProtocolSpec(
         )
     ],
     reach=reach,
+    goes_on="around nodes that stay away, at most f of any 2f+1 in a row. With f = 1 what a node "
+    "that is up published, delivered or passed on reaches every member that is up. With f of 2 or "
+    "more what had not come to rest when they fell may wait for them, and what depends on it",
     except_when="a node is declared gone whose last message had gone past a neighbour that it "
     "wrongly suspected: an effect of that message may then come before it",
 )

@@ -5,10 +5,14 @@ else comes to rest. Counted are the runs in which a member that is up lacks what
 up has: with the publisher of what is missing down, or with all of them up; and those in which only
 a node that is no member waits for something that another one keeps. Order and integrity must hold
 in all runs.
+
+With `--fall-first` the nodes that stay down fall before anything is published, as many as the fault
+budget allows, and nobody else does. That is what is promised with f of 2 or more.
 """
 
 import argparse
 import json
+import random
 import sys
 
 from causalcast.core import NodeId
@@ -16,7 +20,7 @@ from causalcast.judge import judge
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.scenarios.scenario import Scenario
-from causalcast.swarm.adversary import draw_stage, prepare_adversary
+from causalcast.swarm.adversary import Adversary, draw_stage, prepare_adversary
 from causalcast.swarm.generate import toml_text
 from causalcast.swarm.trial import SAFETY
 from causalcast.version import VERSION, build_kind
@@ -31,11 +35,27 @@ def is_waiting(locamu: Locamu, down: list[NodeId]) -> bool:
     )
 
 
+def fall_first(adversary: Adversary, seed: int) -> None:
+    """Let some nodes fall for good, and nobody else."""
+    blueprint, chance = adversary.run.scenario.blueprint, random.Random(f"fall first {seed}")
+    nodes = [node.me for node in adversary.run.simulation.nodes]
+    down: list[NodeId] = []
+    for node in chance.sample(nodes, len(nodes)):
+        if blueprint.tolerates([*down, node], str(seed)) and len(down) + 1 < len(nodes):
+            down.append(node)
+    for node in down:
+        adversary.run.director.do(("crash", node))
+    may_fall = ("_crash", "_crash_in_step", "_recover")
+    kept = [tactic for tactic in adversary._tactics if tactic[1].__name__ not in may_fall]
+    adversary._tactics = kept
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--f", type=int, default=1)
+    parser.add_argument("--fall-first", action="store_true")
     options = parser.parse_args()
     print(f"causalcast {VERSION} ({build_kind()})", file=sys.stderr)
     counts = {
@@ -53,6 +73,8 @@ def main() -> int:
         adversary = prepare_adversary(Scenario(toml_text(head, tables), "run"), "deliveries")
         world = adversary.run.simulation
         world.steps.invariants = list(SPEC.invariants)
+        if options.fall_first:
+            fall_first(adversary, seed)
         adversary.play()
         down = [node.me for node in world.nodes if not node.up]
         found = judge(adversary.run.result()).violations

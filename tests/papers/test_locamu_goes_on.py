@@ -37,6 +37,7 @@ HELD_REPLAY = [  # 2 gets 1.1 in the place of 1, and lacks 0.1
     "bring 1 0",
     "crash 1 0",
     "suspect 0 1",
+    "suspect 2 1",
     "arrive 0 2 1",
 ]
 
@@ -56,6 +57,11 @@ SCHEDULES: dict[str, tuple[list[list[int]], dict[str, list[int]], list[str]]] = 
         LINE_OF_3,
         {"all": [0, 1, 2]},
         ["publish 1 all", "bring 1 0", "compact 0", "crash 0 0", "recover 0", "crash 1 0"],
+    ),
+    "C1, and who stands in suspected it before the receiver did": (
+        LINE_OF_3,
+        {"all": [0, 1, 2]},
+        ["publish 1 all", "bring 1 0", "crash 1 0", "suspect 0 1", "bring 0 2", "suspect 2 1"],
     ),
     "C2: the forwarder fell, and only it knows under which number": (
         STAR,
@@ -239,13 +245,73 @@ def test_nothing_is_missing_or_left_when_all_are_back(name: str) -> None:
     assert all(node.stack.multicast.is_idle() for node in run.simulation.nodes)  # type: ignore[attr-defined]
 
 
-def test_with_f_of_2_two_that_fall_take_a_message_with_them() -> None:
-    """0 has 3.1 from 1, which got it from its publisher; both fall. 0's targets are not on the way
-    back, and it has nothing of the publisher's own: 2 and 4 never get it."""
-    edges = [[node, node + 1] for node in range(4)]
-    steps = ["suspect 3 2", "publish 3 all", "bring 3 1", "crash 3 0", "bring 1 0", "crash 1 0"]
-    run = ended(edges, {"all": [0, 1, 2, 3, 4]}, steps, {"f": 2})
-    assert lacking(run) == [(2, "3.1"), (4, "3.1")]
+ONE_FELL = ["publish 0 all", "bring 0 1", "crash 0 0"]
+FAR_ANSWER = [  # 0 past 1 and 2 to 3, who asks those; 3 past 4 and 5 to 6, who does the same
+    *["suspect 0 1", "suspect 0 2", "publish 0 m", "bring 0 3"],
+    *["arrive 3 1", "arrive 3 2", "arrive 1 3", "arrive 2 3"],
+    *["suspect 3 4", "suspect 3 5", "publish 3 answers", "bring 3 6"],
+]
+BOTH_FALL = ["crash 0 0", "crash 3 0"]
+# With f of 2 or more: f, edges, groups, steps, and who never gets what.
+BEYOND_ONE: dict[
+    str, tuple[int, list[list[int]], dict[str, list[int]], list[str], list[tuple[int, str]]]
+] = {
+    # Who has it got it from somebody who fell, and has nothing of its publisher's own; the way back
+    # is none of its targets.
+    "two in a row, and nobody is suspected wrongly": (
+        2,
+        [[2, 0], [0, 1], [1, 3]],
+        {"all": [0, 1, 2, 3]},
+        [*ONE_FELL, "bring 1 3", "crash 1 0"],
+        [(2, "0.1")],
+    ),
+    "one between them was suspected wrongly": (
+        2,
+        [[0, 1], [1, 2], [2, 3], [3, 4]],
+        {"all": [0, 1, 2, 3, 4]},
+        ["suspect 3 2", "publish 3 all", "bring 3 1", "crash 3 0", "bring 1 0", "crash 1 0"],
+        [(2, "3.1"), (4, "3.1")],
+    ),
+    "three in a row": (
+        3,
+        [[4, 0], [0, 1], [1, 2], [2, 3]],
+        {"all": [0, 1, 2, 3, 4]},
+        [*ONE_FELL, "bring 1 2", "crash 1 0", "bring 2 3", "crash 2 0"],
+        [(4, "0.1")],
+    ),
+    # Nobody can do better who lets an answer leave without what it follows: 6 has delivered it, and
+    # what 1 must deliver before it fell with 0 and 3.
+    "an answer went further than what it follows": (
+        2,
+        [[node, node + 1] for node in range(6)],
+        {"m": [0, 1, 3], "answers": [1, 3, 6]},
+        [*FAR_ANSWER, "arrive 6 4", "arrive 6 5", "arrive 4 6", "arrive 5 6", *BOTH_FALL],
+        [(1, "3.1")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_ONE)
+def test_with_f_of_2_or_more_those_that_fall_take_a_message_with_them(name: str) -> None:
+    f, edges, groups, steps, lost = BEYOND_ONE[name]
+    run = ended(edges, groups, steps, {"f": f})
+    assert lacking(run) == lost
+    run.director.complete(recover_all=True)
+    assert lacking(run) == []
+
+
+@pytest.mark.parametrize("f", [2, 3])
+def test_with_f_of_2_or_more_what_is_published_after_the_fall_comes_everywhere(f: int) -> None:
+    """Twice as many in a row are away as may be: everything has to jump over them."""
+    nodes = 4 * f + 3
+    edges = [[node, node + 1] for node in range(nodes - 1)]
+    away = [*range(1, f + 1), *range(nodes - 1 - f, nodes - 1)]
+    up = [node for node in range(nodes) if node not in away]
+    steps = [f"crash {node}" for node in away] + [f"publish {node} all" for node in up]
+    run = ended(edges, {"all": list(range(nodes))}, steps, {"f": f})
+    assert lacking(run) == []
+    rows = run.result().events.to_pylist()
+    assert sum(row["kind"] == "deliver" for row in rows) == len(up) ** 2
 
 
 # Planted bugs: what each mechanism is for.

@@ -282,8 +282,9 @@ class ProtocolSpec(LayerSpec):
     published there from then on. `closes_groups`: whether `refusal` may speak against publishing,
     too. `commands`: what an operator may tell it; `command_plans(options, graph)`: sequences of
     them that make sense, for the search. `except_when`: where a promise is known not to hold, in a
-    sentence that people see beside the promises. `adds_to_bodies`: how many bytes a body may grow
-    by inside, where a protocol hosts others and gives them its own messages to carry.
+    sentence that people see beside the promises. `goes_on`: in another, what else holds while nodes
+    stay away. `adds_to_bodies`: how many bytes a body may grow by inside, where a protocol hosts
+    others and gives them its own messages to carry.
     `agrees_on_members`: nodes come, and are removed by `gone`, by agreement of those that stay;
     what one of these delivers all of them do, also of what a removed node published. `offers`:
     `explain` and `stability`, which the application may ask for; `kept` for late members;
@@ -319,6 +320,7 @@ class ProtocolSpec(LayerSpec):
         command_plans: Callable[[dict[str, OptionValue], Topology], list[CommandPlan]]
         | None = None,
         except_when: str = "",
+        goes_on: str = "",
         adds_to_bodies: int = 0,
         agrees_on_members: bool = False,
     ) -> None:
@@ -348,6 +350,7 @@ class ProtocolSpec(LayerSpec):
         self.commands = {form.name: form for form in commands}
         self.command_plans = command_plans
         self.except_when = except_when
+        self.goes_on = goes_on
         self.adds_to_bodies = adds_to_bodies
         self.agrees_on_members = agrees_on_members
 

@@ -43,6 +43,7 @@ def describe(spec: ProtocolSpec) -> dict[str, Any]:
         "summary": spec.summary,
         "guarantees": spec.guarantees,
         "except_when": spec.except_when,
+        "goes_on": spec.goes_on,
         "needs": {
             "overlay": spec.needs.overlay,
             "links": spec.needs.links,
@@ -91,6 +92,8 @@ def _print_one(spec: ProtocolSpec) -> None:
     console.print(f"promises  {', '.join(spec.guarantees)}")
     if spec.except_when:
         console.print(f"not when  {spec.except_when}")
+    if spec.goes_on:
+        console.print(f"goes on   {spec.goes_on}")
     console.print(f"needs     overlay {spec.needs.overlay}, links {spec.needs.links}")
     console.print(f"restart   {spec.restart}")
     console.print(f"offers    {', '.join(spec.offers) or 'nothing beyond its promises'}")

@@ -123,7 +123,8 @@ def chosen_points(points: Sequence[FigurePoint], where: Sequence[str]) -> list[F
         if not told:
             raise ConfigError(f"--where {condition}: expected NAME=VALUE")
         labels = [(point, point.label()) for point in chosen]
-        chosen = [point for point, label in labels if str(label.get(name)) in told.split(",")]
+        values = {told, *told.split(",")}  # a name of a series may have a comma in it
+        chosen = [point for point, label in labels if str(label.get(name)) in values]
         if not chosen:
             raise ConfigError(f"--where {condition}: no point has it")
     return chosen

@@ -21,6 +21,9 @@ DIGITS = 12
 PACKAGE = Path(__file__).parents[1]
 NO_MEASUREMENT = ("cli", "clients", "dashboard", "lab", "runtime", "samples")
 """Folders of the package that no result depends on; an installed one has samples, a clone none."""
+REAL = "real"
+"""The family of real nodes, which depends on what they run."""
+RUN_BY_NODES = "runtime"
 ONLY_SHOWS = ("campaign", "checks", "drawing", "figure", "page", "properties", "results", "store",
     "verdicts")  # fmt: skip
 """Modules of this folder that look at results, and make none."""
@@ -57,7 +60,7 @@ class Store:
         kept = {
             "family": point.family,
             "values": point.values,
-            "code": hash_of_code(),
+            "code": code_of(point.family),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "row": row,
         }
@@ -102,21 +105,28 @@ def _named(family: str, values: Row) -> str:
 
 def key_of(point: FigurePoint) -> str:
     """What a result depends on: the version, the code, the family and all values."""
-    text = json.dumps([VERSION, hash_of_code(), point.family, point.values], sort_keys=True)
+    text = json.dumps([VERSION, code_of(point.family), point.family, point.values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def code_of(family: str) -> str:
+    """The hash of what a family of measurements depends on."""
+    return hash_of_code(also=RUN_BY_NODES) if family == REAL else hash_of_code()
+
+
 @functools.cache
-def hash_of_code(package: Path = PACKAGE) -> str:
+def hash_of_code(package: Path = PACKAGE, also: str = "") -> str:
     """Of the source of all that measures: protocols, their parts, simulator, codec, families.
 
-    A result of an older tree must not be taken for one of this tree.
+    A result of an older tree must not be taken for one of this tree. `also` is a folder that few
+    results depend on.
     """
     found = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package)
         shows = inside.parts[0] == "reproduce" and inside.stem in ONLY_SHOWS
-        if inside.parts[0] not in NO_MEASUREMENT and not shows:
+        left_out = inside.parts[0] in NO_MEASUREMENT and inside.parts[0] != also
+        if not left_out and not shows:
             found.update(f"{inside.as_posix()}\0".encode())
             found.update(path.read_bytes())
     return found.hexdigest()

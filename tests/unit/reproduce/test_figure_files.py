@@ -15,7 +15,7 @@ from causalcast.reproduce.families.judged_run import verdict_within_parts
 from causalcast.reproduce.figure import FIGURES, all_figures, chosen_points, read_figure
 from causalcast.reproduce.properties import CHECKOUT, outcomes_of
 from causalcast.reproduce.results import results_of
-from causalcast.reproduce.store import Store, hash_of_code
+from causalcast.reproduce.store import Store, code_of, hash_of_code
 from causalcast.reproduce.verdicts import (
     CONFIRMED,
     NOT_MEASURABLE,
@@ -174,6 +174,23 @@ def test_other_code_is_another_result_and_what_only_shows_is_not(tmp_path: Path)
         found = told()
 
 
+def test_results_of_real_nodes_depend_on_what_nodes_run_and_others_do_not(tmp_path: Path) -> None:
+    path = tmp_path / "runtime" / "node.py"
+    path.parent.mkdir()
+
+    def told(also: str) -> str:
+        hash_of_code.cache_clear()
+        return hash_of_code(tmp_path, also=also)
+
+    found = []
+    for text in ("1", "2"):
+        path.write_text(text)
+        found.append((told(""), told("runtime")))
+    assert found[0][0] == found[1][0] and found[0][1] != found[1][1]
+    hash_of_code.cache_clear()
+    assert code_of("real") != code_of("tree") == hash_of_code()
+
+
 def test_rows_and_tests_of_other_code_are_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +203,7 @@ def test_rows_and_tests_of_other_code_are_not_taken(
     assert out.row(point) is not None
     assert results_of([], "quick", out).passed[test]
     for module in (store, results):
-        monkeypatch.setattr(module, "hash_of_code", lambda: "another")
+        monkeypatch.setattr(module, "hash_of_code", lambda **_: "another")
     assert out.row(point) is None
     assert results_of([], "quick", out).passed == {}
 
@@ -315,10 +332,10 @@ def test_results_of_any_code_are_found_and_say_whose_they_are(
     figure, points = read_figure(small(tmp_path)), tmp_path / "points"
     (point, other) = figure.points("quick")
     for code, size in (("a" * 64, 40), ("b" * 64, 44)):
-        monkeypatch.setattr(store, "hash_of_code", lambda code=code: code)
+        monkeypatch.setattr(store, "hash_of_code", lambda code=code, **_: code)
         monkeypatch.setattr(store, "datetime", Later(code))
         Store(tmp_path / "quick", points).keep(point, {"bytes": size})
-    monkeypatch.setattr(store, "hash_of_code", lambda: "c" * 64)
+    monkeypatch.setattr(store, "hash_of_code", lambda **_: "c" * 64)
     assert Store(tmp_path / "quick", points).row(point) is None
     # The points are those of all sizes; the latest counts.
     row = Store(tmp_path / "full", points, any_code=True).row(point)
@@ -346,6 +363,8 @@ def test_points_are_chosen_by_their_values(tmp_path: Path) -> None:
         1000,
     ]
     assert len(chosen_points(points, ["series=clock", "nodes=200"])) == 1
+    named = read_figure(small(tmp_path, SMALL.replace('"clock"\n[[plot', '"clock, wide"\n[[plot')))
+    assert len(chosen_points(named.points("full"), ["series=clock, wide"])) == 3
     for wrong in (["nodes=11"], ["nodes"], ["speed=1"]):
         with pytest.raises(ConfigError, match="--where"):
             chosen_points(points, wrong)

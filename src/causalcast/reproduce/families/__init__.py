@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from causalcast.reproduce.families.broadcast import broadcast
+from causalcast.reproduce.families.real import real
 from causalcast.reproduce.families.seeds import seeds
 from causalcast.reproduce.families.sizes import size
 from causalcast.reproduce.families.survey import survey
 from causalcast.reproduce.families.tree import tree
+from causalcast.reproduce.families.waits import waits
+from causalcast.reproduce.families.zones import zones
 
 Family = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -17,6 +20,9 @@ FAMILIES: dict[str, Family] = {
     "survey": survey,
     "seeds": seeds,
     "size": size,
+    "waits": waits,
+    "zones": zones,
+    "real": real,
 }
 
 __all__ = ["FAMILIES", "Family"]

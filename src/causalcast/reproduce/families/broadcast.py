@@ -91,6 +91,8 @@ def scenario_of(values: dict[str, Any]) -> str:
     overlay = f"""kind = "hyparview"
 active_view = {active}
 passive_view = {passive}"""
+    if "settle_ms" in values:
+        overlay += f"\nsettle_ms = {values['settle_ms']}"
     if values.get("overlay") == "tree":
         overlay = 'kind = "tree"'
     return f"""

@@ -8,7 +8,8 @@ from typing import Any
 from causalcast.pipeline.report.small_run import Event, SmallRun, small_run
 from causalcast.pipeline.verify import verify
 from causalcast.reproduce.families.columns import ColumnRun, column_run
-from causalcast.simulator.runner import SimulatedRun, simulate
+from causalcast.simulator.runner import simulate
+from causalcast.trace.run_folder import Run
 
 ORDER = "causal_order"
 AGREEMENT, PER_PART = "agreement", "agreement_per_part"
@@ -25,18 +26,19 @@ class JudgedRun:
 def judged_run(text: str, level: str = "messages") -> JudgedRun:
     """Simulate a scenario, and judge it by what its protocol promises."""
     run = simulate(text, level)
-    return JudgedRun(small_run(run), _judged(run))
+    return JudgedRun(small_run(run), judged(run, run.cpu_seconds))
 
 
 def judged_columns(text: str) -> tuple[ColumnRun, dict[str, Any]]:
     """The same for runs of millions of rows."""
     run = simulate(text, "messages")
     gc.collect()  # the nodes of a large run, which refer to one another
-    facts = _judged(run)
+    facts = judged(run, run.cpu_seconds)
     return column_run(run), facts
 
 
-def _judged(run: SimulatedRun) -> dict[str, Any]:
+def judged(run: Run, cpu_seconds: float) -> dict[str, Any]:
+    """What a row says of a run that took so much time."""
     verdict = verify(run, promise="promised")
     violated = [result.name for result in verdict.results if result.status == "violated"]
     told = verdict_within_parts(verdict.verdict, violated, run.header.guarantees)
@@ -45,9 +47,9 @@ def _judged(run: SimulatedRun) -> dict[str, Any]:
         "kept_its_promises": int(told == "ok"),
         "violated": ",".join(violated) or None,
         "causal": ORDER in run.header.guarantees,
-        "publications": run.publications,
+        "publications": verdict.counts.publications,
         "deliveries": verdict.counts.deliveries,
-        "cpu_seconds": round(run.cpu_seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),
     }
 
 

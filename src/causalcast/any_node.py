@@ -14,7 +14,7 @@ it cannot tell when all members have a message (`Receipt.stable`). It has to ent
 it reads it.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
@@ -22,9 +22,14 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 from causalcast.core.ids import MessageId, NodeId
 
 if TYPE_CHECKING:
+    from causalcast.runtime.host.asking import OnAsk
     from causalcast.typed_groups import OnUndecodable, TypedGroup
 
 Value = TypeVar("Value")
+
+# Makes the state of a group as bytes for a newcomer, and makes it anew from such bytes.
+Save = Callable[[], bytes | Awaitable[bytes]]
+Restore = Callable[[bytes], object]
 
 # What somebody gets who comes late: what is published from now on, or also what is kept.
 Since = Literal["now", "kept"]
@@ -159,6 +164,12 @@ class AnyGroup(AnyReader, Protocol):
     async def unsubscribe(self, name: str) -> None:
         """End the reader `name`: nothing is kept for it any more."""
 
+    async def ask(self, node: int, body: bytes, timeout: float | None = None) -> bytes:
+        """What the application of a neighbour answers to `body`. A client cannot ask."""
+
+    def on_ask(self, handler: "OnAsk | None") -> None:
+        """Let `handler` answer what other nodes ask in this group; None: nobody."""
+
 
 class AnyNode(Protocol):
     """A real node, one of the test kit, or a node elsewhere."""
@@ -174,7 +185,14 @@ class AnyNode(Protocol):
         """The node's id; of a client, that of the node it is connected to now."""
 
     @overload
-    def group(self, name: str, since: Since = "now") -> AnyGroup: ...
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
+    ) -> AnyGroup: ...
 
     @overload
     def group(
@@ -184,5 +202,7 @@ class AnyNode(Protocol):
         *,
         type: type[Value],
         undecodable: "OnUndecodable | None" = None,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
     ) -> "TypedGroup[Value]":
         """A handle on a group; enter it. With a `type` messages carry values of it."""

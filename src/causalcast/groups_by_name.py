@@ -3,11 +3,17 @@ while the cluster runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
-from causalcast.any_node import AnyGroup, Since
+from causalcast.any_node import AnyGroup, Restore, Save, Since
+from causalcast.errors import NodeError
 from causalcast.typed_groups import OnUndecodable, TypedGroup, typed
 from causalcast.typed_sync_groups import OnSyncUndecodable, SyncTypedGroup, typed_sync
+
+OF_CLIENTS: Final = (
+    "a client neither gives nor takes the state of a group: it goes on at its position "
+    "(`node.position()`), and what was before it asks of an application at a node"
+)
 
 Handle = TypeVar("Handle", bound=AnyGroup)
 SyncHandle = TypeVar("SyncHandle")
@@ -19,7 +25,14 @@ class GroupsByName(ABC, Generic[Handle]):
     """A node whose groups are used in an event loop."""
 
     @overload
-    def group(self, name: str, since: Since = "now") -> Handle: ...
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
+    ) -> Handle: ...
 
     @overload
     def group(
@@ -29,6 +42,8 @@ class GroupsByName(ABC, Generic[Handle]):
         *,
         type: type[Value],
         undecodable: OnUndecodable | None = None,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
     ) -> TypedGroup[Value]: ...
 
     def group(
@@ -38,6 +53,8 @@ class GroupsByName(ABC, Generic[Handle]):
         *,
         type: type[Value] | None = None,  # noqa: A002 - as a reader says it
         undecodable: OnUndecodable | None = None,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
     ) -> Handle | TypedGroup[Value]:
         """A handle on a group. Entering it joins the group unless the node is a member; that of a
         client subscribes.
@@ -48,8 +65,13 @@ class GroupsByName(ABC, Generic[Handle]):
 
         With a `type` (a dataclass, a msgspec.Struct or a pydantic model) messages carry values of
         it; what cannot be decoded goes to `undecodable`, or raises `Undecodable`.
+
+        `restore` gets the state of the group when this node has joined late, before any message;
+        `snapshot` makes that state for others who do, as bytes.
         """
         handle = self._handle(name, since)
+        if snapshot is not None or restore is not None:
+            self._keep_state(handle, snapshot, restore)
         return handle if type is None else typed(handle, type, undecodable)
 
     async def create_group(self, name: str) -> Handle:
@@ -72,6 +94,10 @@ class GroupsByName(ABC, Generic[Handle]):
     def _handle(self, name: str, since: Since) -> Handle:
         """A handle on a group whose messages are bytes."""
 
+    def _keep_state(self, handle: Handle, snapshot: Save | None, restore: Restore | None) -> None:
+        """Let entering the handle take the state of its group, and give it to newcomers."""
+        raise NodeError(OF_CLIENTS)
+
     @abstractmethod
     async def _make_group(self, name: str) -> None:
         """Return when there is such a group and this node is a member."""
@@ -89,7 +115,14 @@ class SyncGroupsByName(ABC, Generic[SyncHandle]):
     """The same for threads: a node with another one, which lives in an event loop of its own."""
 
     @overload
-    def group(self, name: str, since: Since = "now") -> SyncHandle: ...
+    def group(
+        self,
+        name: str,
+        since: Since = "now",
+        *,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
+    ) -> SyncHandle: ...
 
     @overload
     def group(
@@ -99,6 +132,8 @@ class SyncGroupsByName(ABC, Generic[SyncHandle]):
         *,
         type: type[Value],
         undecodable: OnSyncUndecodable | None = None,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
     ) -> SyncTypedGroup[Value]: ...
 
     def group(
@@ -108,9 +143,13 @@ class SyncGroupsByName(ABC, Generic[SyncHandle]):
         *,
         type: type[Value] | None = None,  # noqa: A002 - as a reader says it
         undecodable: OnSyncUndecodable | None = None,
+        snapshot: Save | None = None,
+        restore: Restore | None = None,
     ) -> SyncHandle | SyncTypedGroup[Value]:
         """A handle on a group, for any thread; see `Node.group`."""
         handle = self._handle(name, since)
+        if snapshot is not None or restore is not None:
+            self._keep_state(handle, snapshot, restore)
         return handle if type is None else typed_sync(handle, type, undecodable)
 
     def create_group(self, name: str) -> SyncHandle:
@@ -121,6 +160,12 @@ class SyncGroupsByName(ABC, Generic[SyncHandle]):
     def remove_group(self, name: str) -> None:
         """Let there be no such group any more; see `Node.remove_group`."""
         self.run(self._in_loop().remove_group(name))
+
+    def _keep_state(
+        self, handle: SyncHandle, snapshot: Save | None, restore: Restore | None
+    ) -> None:
+        """Let entering the handle take the state of its group, and give it to newcomers."""
+        raise NodeError(OF_CLIENTS)
 
     @abstractmethod
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:

@@ -76,7 +76,7 @@ FORMATS = {
     "protocols.member_multicast.protocol": "MOST_NUMBERS",
     "protocols.vector_clock_broadcast": "MANY",  # sorted from here on, as packed clocks want it
     "wire.forms": "WIRE_VERSION",
-    "wire.framing": "LENGTH_BYTES MANY MORE LONGEST_FRAME",
+    "wire.framing": "LENGTH_BYTES MANY BESIDE MORE LONGEST_FRAME",
     "wire.packed_clock": "PACKED_FROM MISSING_AT_MOST",
     "runtime.host.link_listener": "LINK_BITS_PER_LIFE",
     "runtime.links.udp.sealing": "MOST_SEALED _NUMBER_BYTES",
@@ -116,6 +116,7 @@ OF_TOOLS = {
     "trace.node_log": "READ_AGAIN _SCANNED",
     "runtime.host.status": "HELD_SHOWN",
     "runtime.observing.loop_lag": "EVERY",
+    "runtime.host.direct": "LONGEST_ERROR",
     "runtime.links.greeting": "MOST_SHOWN LONGEST_SHOWN",
     "runtime.operating.doctor": "SLOW_SYNC REACH_WITHIN FILES_PER_LINK SYNCS LOOKS",
     "runtime.operating.local_cluster": "READY_WITHIN READY_PER_NODE STOP_WITHIN PORTS",

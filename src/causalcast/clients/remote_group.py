@@ -15,6 +15,10 @@ from causalcast.errors import Gap, NodeError
 from causalcast.runtime.group_reader import GroupReader
 from causalcast.runtime.metadata import Metadata, said_of
 
+_NO_QUESTIONS: Final = (
+    "a client neither asks nodes nor answers them: publish a question and its answer, or let the "
+    "application at the node ask (`group.ask`)"
+)
 _NO_NAMES: Final = (
     "a client has no readers with names: every connection has a position of its own, so connect "
     "once more for another reader (`causalcast.connect(…, name=…)`)"
@@ -210,6 +214,14 @@ class RemoteGroup(Line):
     async def unsubscribe(self, name: str) -> None:
         """Not at a client: a NodeError."""
         raise NodeError(_NO_NAMES)
+
+    async def ask(self, node: int, body: bytes, timeout: float | None = None) -> bytes:
+        """Not at a client: a NodeError."""
+        raise NodeError(_NO_QUESTIONS)
+
+    def on_ask(self, handler: object) -> None:
+        """Not at a client: a NodeError."""
+        raise NodeError(_NO_QUESTIONS)
 
     # For the connection
 

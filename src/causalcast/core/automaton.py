@@ -172,6 +172,11 @@ class Multicast(Automaton):
         """
         return -1
 
+    def agreed_members(self) -> list[NodeId] | None:
+        """Who is a member, by the newest agreement that is known here; None where members agree on
+        nothing of the kind."""
+        return None
+
     def takes_part(self) -> bool:
         """Whether this node has found its place, and misses nothing from now on."""
         return True

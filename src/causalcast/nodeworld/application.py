@@ -53,6 +53,7 @@ class Habits:
     largest_body: int
     publications: int  # of each node, over all lives
     pours: bool = False  # publishes without waiting for receipts
+    apart: tuple[str, ...] = ()  # groups that another application has
 
 
 class Application:
@@ -75,7 +76,8 @@ class Application:
         self._habits = habits
         self._until = until  # when it ceases to publish
         door = node.config.clients
-        self._of_clients = [] if door is None else door.groups  # the door reads them
+        # The door reads them, or another application does.
+        self._of_others = [*habits.apart, *([] if door is None else door.groups)]
         self._is_slow = chance.random() < 0.3
         self._gives_back = chance.random() < 0.3
         self._gives_up = chance.random() < 0.2  # waits for no receipt for long
@@ -98,7 +100,7 @@ class Application:
         names = node.config.blueprint.groups.names
         late = [names[group] for group in node.config.late_groups]
         groups = list(dict.fromkeys([*node.status()["groups"], *late]))
-        groups = [name for name in groups if name not in self._of_clients]
+        groups = [name for name in groups if name not in self._of_others]
         work = []
         if self._reads_together and groups:
             node.on_message(self._handle, *groups)
@@ -123,7 +125,7 @@ class Application:
 
     def _groups_to_publish_to(self) -> list[Group]:
         names = self._node.config.blueprint.groups.names
-        return [self._node.group(name) for name in names if name not in self._of_clients]
+        return [self._node.group(name) for name in names if name not in self._of_others]
 
     async def _pour(self) -> None:
         """Without waiting for receipts: nobody knows in which order those take effect."""

@@ -50,6 +50,8 @@ EXPECTED_OF_CLIENTS: Final = (
     "client_gap",
     "client_unanswered",
 )
+# Where members come late and take the state of a group.
+EXPECTED_OF_NEWCOMERS: Final = ("state_taken", "state_taken_again")
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 
 
@@ -59,6 +61,7 @@ class NodeCampaign:
 
     protocol: str
     clients: bool = False
+    newcomers: bool = False
     seeds: int = 0
     failures: list[Outcome] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
@@ -80,8 +83,10 @@ class NodeCampaign:
         if self.seeds < ENOUGH:
             return []
         kinds = expected_to_fire(self.protocol)
-        if self.clients:  # and their nodes have no old disks
-            kinds = tuple(kind for kind in kinds if kind != "put_back") + EXPECTED_OF_CLIENTS
+        if self.clients or self.newcomers:  # their nodes have no old disks
+            kinds = tuple(kind for kind in kinds if kind != "put_back")
+        kinds += EXPECTED_OF_CLIENTS if self.clients else ()
+        kinds += EXPECTED_OF_NEWCOMERS if self.newcomers else ()
         return [kind for kind in kinds if not self.fired[kind]]
 
     def never_drawn(self) -> list[str]:
@@ -111,14 +116,16 @@ def run_campaign(
     first: bool = False,
     progress: Callable[[float], None] | None = None,
     clients: bool = False,
+    newcomers: bool = False,
 ) -> NodeCampaign:
-    """Try all seeds; `first` stops at the first failure; with `clients` at the doors of nodes."""
+    """Try all seeds; `first` stops at the first failure; with `clients` at the doors of nodes, with
+    `newcomers` that take the state of a group."""
     find_protocol(protocol)  # or it says which there are
     if protocol.endswith(".py"):
         protocol = str(Path(protocol).resolve())  # the world has folders of its own
-    campaign = NodeCampaign(protocol, clients)
+    campaign = NodeCampaign(protocol, clients, newcomers)
     began = time.monotonic()
-    for outcome in _outcomes(protocol, seeds, processes, clients):
+    for outcome in _outcomes(campaign, seeds, processes):
         campaign.add(outcome)
         if progress is not None:
             progress(campaign.seeds / len(seeds))
@@ -128,10 +135,9 @@ def run_campaign(
     return campaign
 
 
-def _outcomes(
-    protocol: str, seeds: Sequence[int], processes: int, clients: bool
-) -> Iterator[Outcome]:
-    tasks = [(protocol, seed, clients) for seed in seeds]
+def _outcomes(campaign: NodeCampaign, seeds: Sequence[int], processes: int) -> Iterator[Outcome]:
+    which = campaign
+    tasks = [(which.protocol, seed, which.clients, which.newcomers) for seed in seeds]
     if processes == 1:
         yield from map(_try, tasks)
         return
@@ -139,7 +145,7 @@ def _outcomes(
         yield from pool.imap(_try, tasks, chunksize=1)
 
 
-def _try(task: tuple[str, int, bool]) -> Outcome:
+def _try(task: tuple[str, int, bool, bool]) -> Outcome:
     return try_plan(draw(*task))
 
 
@@ -155,7 +161,8 @@ def facts_of(campaign: NodeCampaign) -> dict[str, Any]:
                 "seed": failure.seed,
                 "problems": failure.problems,
                 "repeat": f"causalcast swarm --world nodes --protocol {campaign.protocol} "
-                f"--seeds {failure.seed}{' --clients' if campaign.clients else ''}",
+                f"--seeds {failure.seed}{' --clients' if campaign.clients else ''}"
+                f"{' --newcomers' if campaign.newcomers else ''}",
             }
             for failure in campaign.failures
         ],

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from causalcast.nodeworld.drawn_clients import config_text
+from causalcast.nodeworld.newcomers import groups_text
 from causalcast.nodeworld.plan import Plan
 from causalcast.runtime.node_config import NodeConfig
 
@@ -58,6 +59,7 @@ def _text(plan: Plan, machine: int, node: int, cluster: str) -> str:
         [groups]
         {plan.groups}
         {more["groups"]}
+        {groups_text(plan)}
         [storage]
         path = "node-{machine}/data"
         durable = {"true" if plan.is_durable else "false"}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from causalcast.nodeworld.drawn_clients import add_clients
 from causalcast.nodeworld.drawn_limits import drawn_limits
+from causalcast.nodeworld.newcomers import add_newcomers
 from causalcast.nodeworld.plan import LATENCIES, SLOWEST, UNTIL, Event, Plan
 from causalcast.nodeworld.tales import LONG_MESSAGES, STOPS, TIMED, tell
 from causalcast.registry import find_protocol
@@ -35,9 +36,12 @@ WITH_A_LOG: Final = ("cptcast", "prc_broadcast")
 SHORT_LOG: Final = 5  # deliveries
 
 
-def draw(protocol: str, seed: int, clients: bool = False) -> Plan:
-    """The plan of a seed; with clients it is the same world, and doors to its nodes."""
+def draw(protocol: str, seed: int, clients: bool = False, newcomers: bool = False) -> Plan:
+    """The plan of a seed; with clients it is the same world, and doors to its nodes. With newcomers
+    there is one more group, which some join late."""
     plan = _draw(protocol, seed)
+    if newcomers:
+        add_newcomers(plan)
     if clients:
         add_clients(plan)
     return plan

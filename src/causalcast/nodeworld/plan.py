@@ -50,6 +50,10 @@ class Plan:
     clients: int = 0  # programs that use the doors of nodes
     client_events: list[Event] = field(default_factory=list)
     kept_for_clients: int = 10_000  # messages, for those that come back
+    newcomers: dict[int, float] = field(
+        default_factory=dict
+    )  # machines, and when they join a group
+    state_bytes: int = 0  # of what they are given, beside what was said
     tale: str = ""  # what the world is about, if it is about something
 
     def draws_times(self) -> bool:

@@ -13,6 +13,7 @@ from causalcast.nodeworld.disk import SimDisk
 from causalcast.nodeworld.lives import Life
 from causalcast.nodeworld.machine import SimMachine
 from causalcast.nodeworld.network import Network
+from causalcast.nodeworld.newcomers import Learner
 from causalcast.runtime.links.links import CLOSE_WITHIN
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import NodeConfig
@@ -35,6 +36,7 @@ class SimProcess:
         chance: random.Random,
         more: random.Random,
         habits: Habits,
+        learner: Learner | None = None,
     ) -> None:
         self.config = config_of_life(1)  # of this life or the last one
         self.disk = disk
@@ -43,6 +45,7 @@ class SimProcess:
         self.node: Node | None = None  # while it is up
         self.seen: Counter[str] = Counter()  # rare things that happened inside
         self.failures: list[str] = []  # starts that were refused, nodes that stopped by themselves
+        self.learner = learner  # of a group that some join late, if there is one
         self.has_old_disk = False
         self.said_before = 0  # rows of its ledger before its disk became an old one
         self._config_of_life = config_of_life
@@ -89,6 +92,8 @@ class SimProcess:
             node, ledger, self._chance, self._more, self._habits, publishes_until
         )
         self._application.start()
+        if self.learner is not None:
+            self.learner.start(node)
         try:
             await node.wait_stopped()
         except CausalcastError as error:

@@ -155,6 +155,8 @@ class Rest:
                 reasons.append(f"machine {machine} has links and hears nobody")
             if process.ledgers[process.config.node].waits:
                 reasons.append(f"the application of machine {machine} waits for a receipt")
+            if process.learner is not None and not process.learner.is_in:
+                reasons.append(f"machine {machine} waits for a state")
             status = process.node.status()
             # What doors keep for clients stays: it is acknowledged when it makes room.
             status["unacknowledged"] -= status.get("clients", {}).get("kept_messages", 0)

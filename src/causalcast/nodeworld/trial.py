@@ -16,6 +16,7 @@ from causalcast.nodeworld.configs import config_of
 from causalcast.nodeworld.disk import Died, SimDisk
 from causalcast.nodeworld.loop import WorldLoop
 from causalcast.nodeworld.network import COUNTED_FOR, MOST_DIALS, MOST_DIALS_TO_JOIN, Network
+from causalcast.nodeworld.newcomers import GROUP, Learner, seen, verdict
 from causalcast.nodeworld.plan import Event, Plan
 from causalcast.nodeworld.process import SimProcess
 from causalcast.nodeworld.rest import LogLines, Rest
@@ -46,6 +47,7 @@ class World:
         self.network.usual_latency = plan.latency_ms / 1000
         self.network.bytes_per_second = plan.bytes_per_second
         self.network.largest_piece = plan.largest_piece
+        apart = (GROUP,) if plan.newcomers else ()
         self.processes = {
             machine: SimProcess(
                 partial(config_of, plan, machine),
@@ -53,7 +55,8 @@ class World:
                 SimDisk(random.Random(chance.random()), plan.sync_ms / 1000),
                 random.Random(chance.random()),
                 random.Random(f"more/{plan.protocol}/{plan.seed}/{machine}"),
-                Habits(plan.largest_body, plan.publications, plan.pours),
+                Habits(plan.largest_body, plan.publications, plan.pours, apart),
+                Learner(plan, machine) if plan.newcomers else None,
             )
             for machine in range(1, plan.machines + 1)
         }
@@ -249,6 +252,10 @@ def _try(plan: Plan) -> Outcome:
         except Exception as error:
             outcome.problems.append(f"the world broke: {error!r}")
         judge_world(world.guarantees, world.processes, plan, world.has_bad_trace, outcome)
+        learners = {m: p.learner for m, p in world.processes.items() if p.learner is not None}
+        if learners:
+            outcome.problems += verdict(learners)
+            outcome.fired.update(seen(learners))
         if world.clients is not None:
             outcome.problems += world.clients.verdict()
             outcome.digest += world.clients.digest()[:16]
@@ -268,7 +275,7 @@ def _try(plan: Plan) -> Outcome:
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         asyncio.set_event_loop(None)
         loop.sweep()
-        if plan.clients:
+        if plan.clients or plan.newcomers:
             world = None
             _collect_in_silence()
         gc.enable()

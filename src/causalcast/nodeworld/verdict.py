@@ -16,6 +16,7 @@ from causalcast.judge.judge import judge
 from causalcast.judge.judgement import Violation
 from causalcast.nodeworld.application import Ledger
 from causalcast.nodeworld.disk import is_trace
+from causalcast.nodeworld.newcomers import GROUP, told
 from causalcast.nodeworld.plan import Plan
 from causalcast.nodeworld.process import SimProcess
 from causalcast.nodeworld.what_it_costs import too_much
@@ -55,7 +56,9 @@ def judge_world(
     """
     every = {node: (p, ledger) for p in processes.values() for node, ledger in p.ledgers.items()}
     is_joined = plan.is_joined
+    learners = {m: p.learner for m, p in processes.items() if p.learner is not None}
     digest = hashlib.sha256()
+    digest.update(repr(told(learners)).encode() if learners else b"")
     for node, (_, ledger) in every.items():
         digest.update(repr((node, ledger.log, sorted(ledger.done))).encode())
         outcome.publications += len(ledger.published)
@@ -75,13 +78,13 @@ def judge_world(
     outcome.digest = digest.hexdigest()[:16]
     if run is not None and not is_misled and not has_bad_trace:
         outcome.problems += _violations(run, guarantees)
-        outcome.problems += _held_against(run, ledgers, is_joined, _groups_of_clients(processes))
+        outcome.problems += _held_against(run, ledgers, is_joined, _groups_of_others(processes))
     if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
             whole = False if is_joined or plan.is_open or is_misled else None
-            told = import_records(iter(lines), "ledgers", whole=whole)
-            found = _violations(told, guarantees)
+            run = import_records(iter(lines), "ledgers", whole=whole)
+            found = _violations(run, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]
 
 
@@ -121,10 +124,13 @@ def _named(message: int) -> str:
     return f"{message >> 32}.{message & 0xFFFFFFFF}"
 
 
-def _groups_of_clients(processes: Mapping[int, SimProcess]) -> set[int]:
-    """Groups that doors read, and applications of nodes do not."""
-    config = next(iter(processes.values())).config
-    names = [] if config.clients is None else config.clients.groups
+def _groups_of_others(processes: Mapping[int, SimProcess]) -> set[int]:
+    """Groups that doors read, or those who learn; the usual applications do not."""
+    some = next(iter(processes.values()))
+    config = some.config
+    names = [] if config.clients is None else list(config.clients.groups)
+    if some.learner is not None:
+        names.append(GROUP)
     return {int(config.blueprint.groups.id_of(name)) for name in names}
 
 

@@ -15,14 +15,17 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from causalcast.any_node import AnyMessage, Since
+from causalcast.any_node import AnyMessage, Restore, Save, Since
 from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.made_groups import NEWS
 from causalcast.core.spec import ProtocolSpec
 from causalcast.errors import MissingDependency, NodeError
 from causalcast.groups_by_name import GroupsByName
 from causalcast.runtime.group_reader import GroupReader
+from causalcast.runtime.group_state import GroupState, begin_empty
+from causalcast.runtime.host.asking import OnAsk
 from causalcast.runtime.host.host import Host
+from causalcast.runtime.host.presence import presence_of
 from causalcast.runtime.host.readers import PLAIN_NAME
 from causalcast.runtime.host.status import status_of
 from causalcast.runtime.machine import Machine
@@ -98,14 +101,27 @@ class Group(GroupReader[ReceivedMessage]):
         self._group = group
         self._since = since
         self._joined = False
+        self._state: GroupState | None = None  # of its application, if that is kept here
         self._turns = TakesTurns(host)
 
+    def keep_state(self, snapshot: Save | None, restore: Restore | None) -> None:
+        """Let entering take the state of the group, and give it to others; see `Node.group`."""
+        parts = self._host.parts
+        self._state = GroupState(parts.newcomers, parts.states, self._group, snapshot, restore)
+
     async def __aenter__(self) -> "Group":
-        asked = self.join()
-        self._joined = asked or self._joined
+        if self._state is not None:
+            self._state.begin()
+        asked = False
         try:
+            asked = self.join()
+            self._joined = asked or self._joined
             await self._host.parts.memberships.wait_for(self._group)
+            if self._state is not None:
+                await self._state.take()
         except BaseException:  # an interrupt or a timeout, too
+            if self._state is not None:
+                self._state.end()
             if asked:
                 with contextlib.suppress(NodeError):  # a node that stops asks again when it is back
                     self.leave()
@@ -113,6 +129,8 @@ class Group(GroupReader[ReceivedMessage]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._state is not None:
+            self._state.leave()
         if self._joined and not self._host.running.is_over:
             self._host.parts.memberships.leave(self._group)
         self._joined = False
@@ -276,12 +294,37 @@ class Group(GroupReader[ReceivedMessage]):
         check_name(name)
         await self._durably(self._host.parts.readers.end(self._group, name))
 
+    async def begin_empty(self) -> None:
+        """Say that nobody has the state of this group, and that of this node's application is the
+        first. Returns when that is durable."""
+        parts = self._host.parts
+        await begin_empty(parts.newcomers, parts.states, self._group)
+
+    async def ask(self, node: int, body: bytes, timeout: float | None = None) -> bytes:
+        """What the application of a neighbour answers to `body`; NodeError if there is no answer
+        after `timeout` seconds (10 unless told), or it is away.
+
+        It is asked once, over the link between the two, and nothing is said about the order of
+        that and publications.
+        """
+        self._host.running.check_open()
+        asking = self._host.parts.asking
+        return await asking.ask(NodeId(node), self._group, body, timeout)
+
+    def on_ask(self, handler: OnAsk | None) -> None:
+        """Let `handler` answer, with bytes, what other nodes ask in this group; None: nobody. It
+        may be an asynchronous function."""
+        self._host.parts.asking.on_ask(self._group, handler)
+
     async def set_plain_reader(self, wanted: bool) -> None:
         """Whether the group has a reader without a name. Where only readers with names are wanted,
         nothing need be kept for another; one that begins again does so from now on."""
         readers = self._host.parts.readers
         if wanted:
-            await self._durably(readers.begin_plain(self._group))
+            marking = readers.begin_plain(self._group)
+            if marking is not None:  # it has missed something
+                self._host.parts.states.joins(self._group)
+            await self._durably(marking)
         else:
             await self._durably(readers.end(self._group, PLAIN_NAME))
 
@@ -419,6 +462,9 @@ class Node(GroupsByName[Group]):
             raise NodeError(f"since={since!r}: expected one of {', '.join(SINCE)}")
         return Group(host, name, host.parts.directory.id_of(name), since)
 
+    def _keep_state(self, handle: Group, snapshot: Save | None, restore: Restore | None) -> None:
+        handle.keep_state(snapshot, restore)
+
     async def _make_group(self, name: str) -> None:
         host = self._running()
         directory = host.parts.directory
@@ -444,6 +490,16 @@ class Node(GroupsByName[Group]):
         """Call `callback` with the name of every group that is made from now on, and True; with
         False when it is removed."""
         self._running().parts.directory.listeners.append(callback)
+
+    def presence(self) -> dict[NodeId, str]:
+        """Who is there, as far as this node knows.
+
+        "here" is this node, "linked" a neighbour with a link, "suspected" one of whom nothing is
+        heard though it has one, "away" a neighbour without a link. "outside" is no member, by
+        agreement: it was removed, or not taken in yet. "unknown" is no neighbour: nobody here can
+        tell.
+        """
+        return presence_of(self._running())
 
     def on_message(self, callback: Callable[[ReceivedMessage], object], *groups: str) -> None:
         """Call `callback` with every message of these groups from now on, in one causal order.

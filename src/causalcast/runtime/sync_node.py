@@ -14,13 +14,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from causalcast.any_node import Since
+from causalcast.any_node import Restore, Save, Since
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
 from causalcast.groups_by_name import SyncGroupsByName
+from causalcast.runtime.host.asking import Asked
 from causalcast.runtime.node import Controlled, Group, Node, Receipt
 from causalcast.runtime.node_config import NodeConfig
 from causalcast.runtime.reader import Reader
@@ -28,6 +29,7 @@ from causalcast.runtime.received_message import ReceivedMessage
 from causalcast.wrapped_message import WrappedMessage
 
 Result = TypeVar("Result")
+Given = TypeVar("Given")
 
 
 class SyncMessage(WrappedMessage[ReceivedMessage]):
@@ -179,6 +181,26 @@ class SyncGroup(SyncReading):
         with contextlib.suppress(NodeError):  # a node that has stopped is in no group
             self._node.run(self._group.__aexit__(None, None, None))
 
+    def keep_state(self, snapshot: Save | None, restore: Restore | None) -> None:
+        """Let entering take the state of the group, and give it to others; see `Node.group`. Both
+        are called in threads of their own: the node does not wait for them."""
+        self._node.call(
+            lambda: self._group.keep_state(_saved_in_thread(snapshot), _in_thread(restore))
+        )
+
+    def begin_empty(self) -> None:
+        """Say that nobody has the state of this group; see `Group.begin_empty`."""
+        self._node.run(self._group.begin_empty())
+
+    def ask(self, node: int, body: bytes, timeout: float | None = None) -> bytes:
+        """What the application of a neighbour answers to `body`; see `Group.ask`."""
+        return self._node.run(self._group.ask(node, body, timeout))
+
+    def on_ask(self, handler: Callable[[Asked], bytes] | None) -> None:
+        """Let `handler` answer, with bytes, what other nodes ask in this group; None: nobody. It is
+        called in threads of its own."""
+        self._node.call(lambda: self._group.on_ask(_in_thread(handler)))
+
     def join(self) -> bool:
         """Become a member, now and after restarts, or ask to; false if the node is or does so."""
         return self._node.call(self._group.join)
@@ -220,6 +242,19 @@ class SyncGroup(SyncReading):
     def set_plain_reader(self, wanted: bool) -> None:
         """Whether the group has a reader without a name; see `Group.set_plain_reader`."""
         self._node.run(self._group.set_plain_reader(wanted))
+
+
+def _saved_in_thread(save: Save | None) -> Save | None:
+    async def saved(save: Save) -> bytes:
+        return await asyncio.to_thread(save)  # type: ignore[arg-type]  # it is looked at later
+
+    return None if save is None else lambda: saved(save)
+
+
+def _in_thread(
+    work: Callable[[Given], Result] | None,
+) -> Callable[[Given], Awaitable[Result]] | None:
+    return None if work is None else lambda given: asyncio.to_thread(work, given)
 
 
 class SyncNode(SyncGroupsByName[SyncGroup]):
@@ -264,6 +299,15 @@ class SyncNode(SyncGroupsByName[SyncGroup]):
 
     def _handle(self, name: str, since: Since) -> SyncGroup:
         return SyncGroup(self, self._node.group(name, since))
+
+    def _keep_state(
+        self, handle: SyncGroup, snapshot: Save | None, restore: Restore | None
+    ) -> None:
+        handle.keep_state(snapshot, restore)
+
+    def presence(self) -> dict[NodeId, str]:
+        """Who is there, as far as this node knows; see `Node.presence`."""
+        return self.call(self._node.presence)
 
     def _in_loop(self) -> Node:
         return self._node

@@ -23,20 +23,24 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from causalcast.any_node import AnyMessage, Since
-from causalcast.core.ids import GroupId, MessageId, NodeId, number_of
+from causalcast.any_node import AnyMessage, Restore, Save, Since
+from causalcast.core.ids import GroupId, MessageId, NodeId, number_of, origin_of
 from causalcast.core.made_groups import FIRST_MADE
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.groups_by_name import GroupsByName
 from causalcast.runtime.group_reader import GroupReader
+from causalcast.runtime.group_state import GroupState, begin_empty
+from causalcast.runtime.host.asking import OnAsk
 from causalcast.runtime.host.inbox import OVERHEAD
+from causalcast.runtime.host.positions import covered_by, position_of
 from causalcast.runtime.metadata import said_of
 from causalcast.runtime.node import check_since
 from causalcast.runtime.node_config import READER_BYTES
 from causalcast.runtime.received_message import Keeper, ReceivedMessage, ack_many
 from causalcast.runtime.storage.reader_table import MOST_READERS, check_name
 from causalcast.testing.cluster import Cluster
+from causalcast.testing.virtual_desk import HEARD_AFTER, VirtualDesk
 from causalcast.testing.virtual_loop import LIFE, Life, VirtualLoop
 
 ACKNOWLEDGE_WITHIN: Final = 50_000  # microseconds until an acknowledgement is surely durable
@@ -61,6 +65,9 @@ class Inbox:
         self.bytes = 0  # that were not acknowledged, where the reader has a name
         self.is_lost = False  # that was too much
         self._order: dict[MessageId, int] = {}  # in which things were delivered
+        self.lacking: dict[GroupId, None] = {}  # groups that were joined without their state
+        self._held: collections.Counter[GroupId] = collections.Counter()
+        self._handled: dict[GroupId, dict[int, int]] = {}  # by origin the last one; it only grows
 
     def add(self, publication: Publication) -> None:
         """The protocol delivered something."""
@@ -89,6 +96,8 @@ class Inbox:
         """The group was removed, and all that nobody has handled goes with it."""
         self.forget_plain(group)
         del self.not_plain[group]
+        self.lacking.pop(group, None)
+        self._handled.pop(group, None)
         for key in [key for key in self.named if key[0] == group]:
             self.named.pop(key).news.set()
         self.news.set()
@@ -108,6 +117,43 @@ class Inbox:
         ordered = sorted(found.values(), key=lambda one: self._order.get(one.id, 0))
         return [one for one in ordered if one.group == group]
 
+    # States for newcomers
+
+    def is_held(self, group: GroupId) -> bool:
+        """Whether nothing of it is handed over now."""
+        return self._held[group] > 0
+
+    def hold(self, group: GroupId) -> None:
+        """Hand over nothing of a group until `let_go`."""
+        self._held[group] += 1
+
+    def let_go(self, group: GroupId) -> None:
+        """Hand over again, unless somebody else holds it."""
+        self._held[group] = max(0, self._held[group] - 1)
+        self.news.set()
+
+    def unhandled(self, group: GroupId) -> set[MessageId]:
+        """What was delivered in a group and is not acknowledged."""
+        return {one.id for one in self.kept.values() if one.group == group}
+
+    def position(self, group: GroupId) -> dict[int, int] | None:
+        """By origin the last message that was handled; None while one is in somebody's hands, or
+        one was handled behind another that was not."""
+        waits = {one.id for one in self.queues.get(group, ())}
+        return position_of(self._handled.get(group, {}), waits, self.unhandled(group))
+
+    def cover(self, group: GroupId, position: dict[int, int]) -> None:
+        """The application has a state that contains all up to `position`, by origin."""
+        covered = covered_by(position, self.unhandled(group))
+        for message in covered:
+            del self.kept[message]
+        queue = self.queues.get(group, ())
+        self.queues[group] = collections.deque(one for one in queue if one.id not in covered)
+        handled = self._handled.setdefault(group, {})
+        for origin, number in position.items():
+            handled[origin] = max(handled.get(origin, 0), number)
+        self.lacking.pop(group, None)
+
     def give_back(self, publication: Publication) -> None:
         """The application could not handle it: it comes again next."""
         self.queues.setdefault(publication.group, collections.deque()).appendleft(publication)
@@ -117,6 +163,9 @@ class Inbox:
         """The application has handled it; for a while the disk may not know that yet."""
         publication = self.kept.pop(message, None)
         if publication is not None:
+            handled = self._handled.setdefault(publication.group, {})
+            origin = origin_of(message)
+            handled[origin] = max(handled.get(origin, 0), number_of(message))
             self.bytes -= len(publication.body) + OVERHEAD
             self._fresh = [entry for entry in self._fresh if entry[0] + ACKNOWLEDGE_WITHIN > now]
             self._fresh.append((now, publication))
@@ -133,6 +182,7 @@ class Inbox:
             self.queues.setdefault(publication.group, collections.deque()).append(publication)
         self.news = asyncio.Event()
         self.readers, self.callers = {}, {}
+        self._held.clear()
         for named in self.named.values():
             if not named.is_lost:
                 named.restart(now, chance)
@@ -190,7 +240,7 @@ class VirtualReading(GroupReader[ReceivedMessage]):
         self._check_reads()
         self._check_not_called()
         queue = self._inbox.queues.get(self._group)
-        if queue:
+        if queue and not self._inbox.is_held(self._group):
             return ReceivedMessage(self._keeper(), queue.popleft(), self._group_name())
         reader = self._inbox.readers.get(self._group)
         if reader is not None and not reader.done() and not reader.cancelling():
@@ -242,15 +292,35 @@ class VirtualGroup(VirtualReading):
     def __init__(self, node: "VirtualNode", name: str, group: GroupId) -> None:
         super().__init__(node, name, group, node.inbox)
         self._joined = False
+        self._state: GroupState | None = None  # of its application, if that is kept here
+
+    def keep_state(self, snapshot: Save | None, restore: Restore | None) -> None:
+        """Let entering take the state of the group, and give it to others; see `Node.group`."""
+        desk = self._node.desk
+        self._state = GroupState(desk.newcomers, desk, self._group, snapshot, restore)
 
     async def __aenter__(self) -> "VirtualGroup":
-        if not self._node.is_member(self._group):
-            applications = self._node.applications
-            self._joined = applications.cluster.join(self._node.id, self.name)
-            await applications.until_member(self._node.id, self._group)
+        if self._state is not None:
+            self._state.begin()
+        joined = False
+        try:
+            if not self._node.is_member(self._group):
+                applications = self._node.applications
+                self._joined = joined = applications.cluster.join(self._node.id, self.name)
+                await applications.until_member(self._node.id, self._group)
+            if self._state is not None:
+                await self._state.take()
+        except BaseException:
+            if self._state is not None:
+                self._state.end()
+            if joined:
+                await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._state is not None:
+            self._state.leave()
         if self._joined and not self._node.life.is_over:
             self._node.applications.cluster.leave(self._node.id, self.name)
         self._joined = False
@@ -311,11 +381,26 @@ class VirtualGroup(VirtualReading):
         ended = self._inbox.named.pop((self._group, name))
         ended.news.set()
 
+    async def begin_empty(self) -> None:
+        """Say that nobody has the state of this group; see `Group.begin_empty`."""
+        await begin_empty(self._node.desk.newcomers, self._node.desk, self._group)
+
+    async def ask(self, node: int, body: bytes, timeout: float | None = None) -> bytes:
+        """What the application of a neighbour answers to `body`; see `Group.ask`."""
+        self._node.check_alive()
+        return await self._node.desk.asking.ask(NodeId(node), self._group, body, timeout)
+
+    def on_ask(self, handler: OnAsk | None) -> None:
+        """Let `handler` answer what other nodes ask in this group; None: nobody."""
+        self._node.desk.asking.on_ask(self._group, handler)
+
     async def set_plain_reader(self, wanted: bool) -> None:
         """Whether the group has a reader without a name."""
         self._node.check_alive()
         if wanted:
-            self._inbox.not_plain.pop(self._group, None)
+            if self._group in self._inbox.not_plain:  # it has missed something
+                del self._inbox.not_plain[self._group]
+                self._inbox.lacking[self._group] = None
         elif self._group not in self._inbox.not_plain:
             self._check_somebody_reads(without="")
             self._inbox.forget_plain(self._group)
@@ -355,6 +440,7 @@ class VirtualNode(GroupsByName[VirtualGroup]):
         self.applications = applications
         self.life = life
         self.inbox = inbox
+        self.desk = VirtualDesk(self)
         self.on_group_news: list[Callable[[str, bool], object]] = []
 
     def _handle(self, name: str, since: Since) -> VirtualGroup:
@@ -362,6 +448,15 @@ class VirtualNode(GroupsByName[VirtualGroup]):
         if not self.is_member(group):
             check_since(since, self.applications.cluster.protocol, name)
         return VirtualGroup(self, name, group)
+
+    def _keep_state(
+        self, handle: VirtualGroup, snapshot: Save | None, restore: Restore | None
+    ) -> None:
+        handle.keep_state(snapshot, restore)
+
+    def presence(self) -> dict[NodeId, str]:
+        """Who is there, as far as this node knows; see `Node.presence`."""
+        return self.desk.presence()
 
     async def _make_group(self, name: str) -> None:
         self.check_alive()
@@ -429,6 +524,8 @@ class Applications:
         self._failure: asyncio.Future[None] | None = None
         self._loop = VirtualLoop(cluster.world, self._look_at_disks)
         cluster.on_delivery(self._deliver)
+        cluster.on_joins = self._joins
+        cluster.on_states = self._hear_of_state
         cluster.on_groups(self._hear_of_group)
 
     def now(self) -> int:
@@ -452,7 +549,7 @@ class Applications:
         self._lives.append(life)
         virtual = self.nodes[node] = VirtualNode(self, node, life, inbox)
         self._over[node] = self._loop.create_future()
-        task = self._in_life(life, application(virtual))
+        task = self.in_life(life, application(virtual))
         task.add_done_callback(self._application_ended)
         return virtual
 
@@ -464,6 +561,9 @@ class Applications:
         self._joining = [waiting for waiting in self._joining if waiting[0] != node]
         self.inboxes[node].restart(self.now(), self._chance)
         self._over[node].set_result(None)
+        for other in self.nodes.values():
+            if not other.life.is_over:
+                self._loop.call_later(HEARD_AFTER, other.desk.direct.lost, NodeId(node))
 
     def recover(self, node: int, application: Application) -> VirtualNode:
         """Bring node and application back, with what each of them had kept."""
@@ -472,7 +572,7 @@ class Applications:
 
     async def call(self, node: int, work: Coroutine[Any, Any, Result]) -> Result:
         """Let the application's process do `work`; NodeError if it is killed meanwhile."""
-        task = self._in_life(self.nodes[node].life, work)
+        task = self.in_life(self.nodes[node].life, work)
         either: list[asyncio.Future[Any]] = [task, self._over[node]]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -493,13 +593,22 @@ class Applications:
         self._look_at_disks()
         return member
 
-    def _in_life(self, life: Life, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+    def in_life(self, life: Life, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        """Let something go on until a life ends, or it does itself."""
         context = contextvars.copy_context()
         context.run(LIFE.set, life)
         return self._loop.create_task(work, context=context)
 
     def _deliver(self, node: int, publication: Publication) -> None:
         self.inboxes.setdefault(node, Inbox()).add(publication)
+
+    def _joins(self, node: int, group: GroupId) -> None:
+        self.inboxes.setdefault(node, Inbox()).lacking[group] = None
+
+    def _hear_of_state(self, node: int, origin: NodeId, body: bytes) -> None:
+        virtual = self.nodes.get(node)
+        if virtual is not None and not virtual.life.is_over:
+            virtual.desk.newcomers.heard(origin, body)
 
     def _hear_of_group(self, node: int, name: str, group: GroupId, is_there: bool) -> None:
         if not is_there:

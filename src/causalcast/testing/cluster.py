@@ -7,12 +7,13 @@ milliseconds and gives the same result every time.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id, origin_of
 from causalcast.core.made_groups import NEWS, MadeGroups, decode_news
 from causalcast.core.message import Publication
 from causalcast.errors import NodeError
 from causalcast.judge import Judgement, judge
 from causalcast.runtime.host.group_directory import check_made_name, check_offers_made
+from causalcast.runtime.host.newcomers import is_about_states
 from causalcast.runtime.metadata import Metadata, body_of, payload_in
 from causalcast.runtime.security.rights import GroupPatterns
 from causalcast.simulator.scenario_run import ScenarioRun
@@ -33,6 +34,10 @@ def _apart(
         if name.endswith("*"):
             patterns.members[name[:-1]] = frozenset(map(NodeId, members))
     return {name: of for name, of in groups.items() if not name.endswith("*")}, patterns
+
+
+def _nothing(*_: object) -> None:
+    """Nobody wants to hear of it."""
 
 
 class Cluster:
@@ -58,6 +63,8 @@ class Cluster:
         detection_ms: float = 50.0,
         seed: int = 0,
     ) -> None:
+        low, high = latency_ms if isinstance(latency_ms, tuple) else (latency_ms, latency_ms)
+        self.latency_ms = low, high  # what requests take from node to node
         latency: Any = latency_ms
         if isinstance(latency_ms, tuple):
             latency = {"kind": "uniform", "low": latency_ms[0], "high": latency_ms[1]}
@@ -79,13 +86,17 @@ class Cluster:
         text = toml_text({"protocol": protocol, "until_ms": 0, "seed": seed}, tables)
         self._run = ScenarioRun(Scenario(text, "cluster"), "full")
         self._world = self.world = self._run.simulation
-        self.protocol = self._run.scenario.blueprint.protocol
-        self._groups = self._run.scenario.blueprint.groups
+        self.blueprint = self._run.scenario.blueprint
+        self.protocol = self.blueprint.protocol
+        self._groups = self.blueprint.groups
         self._deliveries: list[list[Publication]] = [[] for _ in range(nodes)]
         self._published: dict[tuple[int, int], GroupId] = {}  # by node and number
         self._react: Callable[[int, Publication], None] | None = None
         self._made: dict[int, MadeGroups] = {}  # by node; what it knows outlives a crash
         self._on_groups: Callable[[int, str, GroupId, bool], None] | None = None
+        self._making: set[tuple[int, str]] = set()  # who makes a group is in it at once
+        self.on_joins: Callable[[int, GroupId], None] = _nothing
+        self.on_states: Callable[[int, NodeId, bytes], None] = _nothing
         self._world.listener = self._on_delivery
         self._world.on_news = self._on_news
 
@@ -122,11 +133,12 @@ class Cluster:
     ) -> MessageId:
         """Publish at `node`, to its first group unless told; the new message's id comes back."""
         target = GroupId(0) if group is None else self.group_id(group, node)
-        return self._publish(node, target, body, said)
+        return self.publish_to(node, target, body, said)
 
-    def _publish(
+    def publish_to(
         self, node: int, target: GroupId, body: bytes, said: Metadata | None = None
     ) -> MessageId:
+        """The same to a group by its number."""
         at_us = max(1, self._world.now)  # 0 would be no time
         body = body_of(body, said, at_us, stamps=False)
         if not self._world.lives.publish(NodeId(node), target, body):
@@ -237,6 +249,7 @@ class Cluster:
         reason = stack.multicast.refusal(number, joining=True)
         if reason:
             raise NodeError(f"cannot join {group!r} now: {reason}")
+        self.on_joins(node, number)
         world.lives.join_group(NodeId(node), number)
         return True
 
@@ -253,14 +266,15 @@ class Cluster:
         check_made_name(name)
         if name in self.known_groups(node):
             return None
-        return self._publish(node, NEWS, self.made_at(node).making(name).encode())
+        self._making.add((node, name))
+        return self.publish_to(node, NEWS, self.made_at(node).making(name).encode())
 
     def remove_group(self, node: int, name: str) -> MessageId:
         """Let there be no such group any more; only one that was made."""
         check_offers_made(self.protocol)
         if self.made_at(node).id_of(name) is None:
             raise NodeError(f"no group {name!r} that was made")
-        return self._publish(node, NEWS, self.made_at(node).removing(name).encode())
+        return self.publish_to(node, NEWS, self.made_at(node).removing(name).encode())
 
     def known_groups(self, node: int) -> list[str]:
         """All groups that a node has heard of."""
@@ -275,14 +289,20 @@ class Cluster:
         self._on_groups = react
 
     def _on_news(self, node: NodeId, publication: Publication) -> None:
-        news = decode_news(payload_in(publication.body))
+        body, origin = payload_in(publication.body), origin_of(publication.id)
+        if is_about_states(body):  # they are told after the step, as deliveries are
+            self._world.plan(self._world.now, lambda: self.on_states(node, origin, body))
+            return
+        news = decode_news(body)
         assert news is not None  # all nodes here are honest
         change = self.made_at(node).take(news)
         for group in change.removed:
             self._world.end(node, group)
             self._tell(node, news.name, group, False)
         for group in change.made:
-            if self._patterns.is_member(node, news.name):
+            is_maker = origin == node and (node, news.name) in self._making
+            self._making.discard((node, news.name))
+            if is_maker or self._patterns.is_member(node, news.name):
                 self._world.enter(node, group)
             self._tell(node, news.name, group, True)
 

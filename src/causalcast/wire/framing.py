@@ -18,6 +18,7 @@ from causalcast.limits import Limit
 LENGTH_BYTES: Final = 4
 _LENGTH: Final = struct.Struct(">I")
 MANY: Final = 0xDD  # the first byte of a frame of several messages
+BESIDE: Final = 0xC1  # that of a frame beside the protocol; msgpack never uses it
 _MANY_HEAD: Final = struct.Struct(">BI")
 MOST_TOGETHER: Final = Limit(
     "wire.framing.most_together",

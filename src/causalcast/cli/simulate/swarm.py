@@ -131,6 +131,12 @@ def add_to(subparsers: Any) -> None:
         "move; they are judged, too (needs causalcast[clients])",
     )
     parser.add_argument(
+        "--newcomers",
+        action="store_true",
+        help="with --world nodes: members join a group late and take its state from others, which "
+        "die and are cut off meanwhile; what they have in the end is judged, too",
+    )
+    parser.add_argument(
         "--facts",
         choices=FACTS,
         help="what protocols are told of their world (links lose nothing, records are kept, who is "
@@ -169,6 +175,8 @@ def run(options: argparse.Namespace) -> int:
         return run_nodes(options)
     if options.clients:
         raise ConfigError("--clients use the doors of whole nodes: add --world nodes")
+    if options.newcomers:
+        raise ConfigError("--newcomers are applications of whole nodes: add --world nodes")
     plan = _plan(options)
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
         campaign = _campaign(options, plan, progress)

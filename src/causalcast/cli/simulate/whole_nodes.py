@@ -19,7 +19,13 @@ def run_nodes(options: argparse.Namespace) -> int:
     processes = min(options.processes, len(options.seeds))
     with progress_bar(f"{len(options.seeds):,} seeds", quiet=options.json) as progress:
         campaign = run_campaign(
-            options.protocol, options.seeds, processes, options.first, progress, options.clients
+            options.protocol,
+            options.seeds,
+            processes,
+            options.first,
+            progress,
+            options.clients,
+            options.newcomers,
         )
     kept = _keep(campaign, options.keep) if options.keep and campaign.failures else None
     facts = facts_of(campaign)
@@ -51,7 +57,9 @@ def _tell(facts: dict[str, object]) -> None:
 def _keep(campaign: NodeCampaign, folder: Path) -> Path:
     """Write the first world that failed, made small."""
     first = campaign.failures[0]
-    plan, _, _ = shrink(draw(campaign.protocol, first.seed, campaign.clients), first)
+    plan, _, _ = shrink(
+        draw(campaign.protocol, first.seed, campaign.clients, campaign.newcomers), first
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{Path(campaign.protocol).stem}_{first.seed}.json"
     path.write_text(text_of(plan))

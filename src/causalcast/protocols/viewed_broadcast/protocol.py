@@ -552,6 +552,10 @@ class ViewedBroadcast(Multicast):
     def takes_part(self) -> bool:
         return self.membership.is_member()
 
+    def agreed_members(self) -> list[NodeId] | None:
+        newest = self.membership.newest()
+        return None if newest is None else list(newest.members)
+
     def kept_bytes(self) -> int:
         return self.copies.kept_bytes
 

@@ -17,6 +17,7 @@ from causalcast.runtime.storage.durable_entry import (
     MoreRecords,
     ReaderStands,
     Snapshot,
+    StateStands,
     StillOwed,
     StillWaiting,
     StoredDelivery,
@@ -113,6 +114,7 @@ class Compaction:
             some = made[first_name : first_name + NAMES_PER_ENTRY.value]
             self._head.append(encode(MadeNames(list(some))))
         self._head += [encode(ReaderStands(*standing)) for standing in readers.standing()]
+        self._head += [encode(StateStands(int(group), True)) for group in inbox.lacking]
         self._inbox = inbox
         self._load = load
         self._chunks = _in_chunks(waiting)

@@ -15,6 +15,7 @@ from causalcast.core.stack import Stack
 from causalcast.errors import ConfigError, NodeError
 from causalcast.limits import Limit
 from causalcast.runtime.host.inbox import Inbox
+from causalcast.runtime.host.newcomers import is_about_states
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.step_state import StepState
@@ -86,6 +87,8 @@ class GroupDirectory:
     ) -> None:
         self.made = made
         self.listeners: list[OnGroups] = []
+        self.on_states: Callable[[NodeId, bytes], None] | None = None  # hears news of states
+        self._making: set[str] = set()  # groups that this node makes: it is in them at once
         # Hears of it before anything that is delivered behind it.
         self.at_once: Callable[[str, GroupId, bool], None] | None = None
         self._me = me
@@ -176,6 +179,7 @@ class GroupDirectory:
                 f"{MOST_MADE.value} groups were made, those that were removed among them; there "
                 "may not be more (`causalcast limits`)"
             )
+        self._making.add(name)
         return self.made.making(name)
 
     def news_of_removing(self, name: str) -> News:
@@ -205,8 +209,13 @@ class GroupDirectory:
     def hear(self, publication: Publication) -> bool:
         """News of groups are delivered, in the step that is under way. False if they are refused,
         and need not be kept."""
-        news = decode_news(payload_in(publication.body))
+        body = payload_in(publication.body)
         origin = origin_of(publication.id)
+        if is_about_states(body):
+            if self.on_states is not None:
+                self._state.later(self.on_states, origin, body)
+            return False
+        news = decode_news(body)
         if news is None or len(news.name) > LONGEST_NAME.value:
             self._observed.notes["groups.nonsense"] += 1
             return False
@@ -220,13 +229,18 @@ class GroupDirectory:
         for group in change.removed:
             self._end(group, news.name)
         for group in change.made:
-            self._begin(group, news.name)
+            self._begin(group, news.name, origin)
         for group in change.contested:
             self._observed.tell("group_contested", origin, f"{news.name!r}: {self.refusal(group)}")
         return True
 
-    def _begin(self, group: GroupId, name: str) -> None:
-        if self._patterns.is_member(self._me, name) and self.may_subscribe(group):
+    def _begin(self, group: GroupId, name: str, origin: NodeId) -> None:
+        """Who makes a group is in it from its first moment on, as those are whom a prefix names:
+        nothing that is published to it passes them by."""
+        is_maker = origin == self._me and name in self._making
+        self._making.discard(name)
+        is_member = is_maker or self._patterns.is_member(self._me, name)
+        if is_member and self.may_subscribe(group):
             self._stack.note_joined(group)
             self._out.joins.append(group)
             self._rows.of_step((self._state.at_us, JOIN, -1, group, -1, -1, -1, -1, None))

@@ -95,6 +95,7 @@ class Host:
         self.observed.late_groups = memory.late_groups
         self.inbox.handled = memory.handled
         self.inbox.readers = memory.readers
+        self.inbox.lacking = memory.lacking
         met = memory.met if config.restart() == "resume" else {}
         self._acquaintances = Acquaintances(self.observed, met)
         self._listener = LinkListener(
@@ -297,6 +298,7 @@ class Host:
         for marking in handled:
             if not marking.done():
                 marking.set_exception(gone)
+        self.parts.direct.end()
         self.parts.effects.stability.wake_all()
         self.membership_news.set()
         self.parts.pressure.relieve()

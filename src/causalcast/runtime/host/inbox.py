@@ -18,8 +18,9 @@ import collections
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from causalcast.core.ids import GroupId, MessageId
+from causalcast.core.ids import GroupId, MessageId, NodeId, message_id
 from causalcast.core.message import Publication
+from causalcast.runtime.host.positions import covered_by, position_of
 from causalcast.runtime.storage.durable_entry import StoredMessage, note_handled
 from causalcast.runtime.storage.journal_frames import Place
 from causalcast.runtime.storage.reader_table import PLAIN, NamedReader, ReaderTable
@@ -64,6 +65,7 @@ class GroupInbox:
         self.reader: asyncio.Task[Any] | None = None  # who
         self.handle: Handle | None = None
         self.is_planned = False  # a turn in which `handle` is called, or what it began goes on
+        self.held = 0  # for so many reasons nothing is handed over
 
 
 class NamedInbox(GroupInbox):
@@ -102,6 +104,7 @@ class Inbox:
         # By group and origin the last one that was handled, over all lives; None: an earlier
         # version did not write it down. A client that has less cannot go on here.
         self.handled: dict[int, dict[int, int]] | None = {}
+        self.lacking: dict[GroupId, None] = {}  # groups that were joined without their state
         self.is_full = False  # no more can be kept for the application
         self._in_memory = 0  # bytes of bodies that wait here
         self._groups: dict[GroupId, GroupInbox] = {}
@@ -239,6 +242,7 @@ class Inbox:
             self.end(group, bit)
         self.end(group, PLAIN)
         self.readers.forget(group)
+        self.lacking.pop(group, None)
         self._groups.pop(group, None)
         if self.handled is not None:
             self.handled.pop(group, None)
@@ -306,9 +310,50 @@ class Inbox:
         """The next delivery of `group` for the application; None if nothing waits, or if all goes
         to a callback."""
         inbox = self._groups.get(group)
-        if inbox is None or not inbox.queue or inbox.handle is not None:
+        if inbox is None or not inbox.queue or inbox.handle is not None or inbox.held:
             return None
         return self._taken(inbox.queue.popleft())
+
+    # States for newcomers
+
+    def unhandled(self, group: GroupId) -> set[MessageId]:
+        """What was delivered in a group, and the plain reader has not acknowledged."""
+        return {
+            one.id
+            for one in self.unacknowledged.values()
+            if one.group == group and one.owed & PLAIN
+        }
+
+    def position(self, group: GroupId) -> dict[int, int] | None:
+        """By origin the last message that the plain reader has handled; None while it has one in
+        its hands, or has handled one behind another of the same origin that it has not."""
+        if self.handled is None:
+            return None
+        waits = {one.id for one in self._of(group).queue if one.group == group}
+        return position_of(self.handled.get(group, {}), waits, self.unhandled(group))
+
+    def hold(self, group: GroupId) -> None:
+        """Hand over nothing to the plain reader until `let_go`."""
+        self._of(group).held += 1
+
+    def let_go(self, group: GroupId) -> None:
+        """Hand over again, unless somebody else holds it."""
+        inbox = self._of(group)
+        inbox.held = max(0, inbox.held - 1)  # it may have been removed, and made again
+        if not inbox.held:
+            self._something_is_there(inbox)
+
+    def cover(self, group: GroupId, position: dict[int, int]) -> None:
+        """The application has a state that contains all up to `position`, by origin."""
+        covered = covered_by(position, self.unhandled(group))
+        for message in covered:
+            self.acknowledge(message)
+        inbox = self._of(group)
+        inbox.queue = collections.deque(one for one in inbox.queue if one.id not in covered)
+        if self.handled is not None:
+            for origin, number in position.items():
+                note_handled(self.handled, group, message_id(NodeId(origin), number))
+        self.lacking.pop(group, None)
 
     def _taken(self, waiting: Waiting | Publication, bit: int = PLAIN) -> Publication:
         if isinstance(waiting, Publication):
@@ -372,6 +417,7 @@ class Inbox:
         """The same for several groups, in the one order in which they were delivered. Others may
         be added to what is returned (`read_with`)."""
         line = GroupInbox()
+        line.held = sum(self._of(group).held for group in groups)
         line.queue.extend(self._in_order([self._of(group).queue for group in groups]))
         line.handle = handle
         for group in groups:
@@ -400,7 +446,7 @@ class Inbox:
 
     async def arrival_in(self, inbox: GroupInbox) -> None:
         """The same for any reader."""
-        if inbox.queue:
+        if inbox.queue and not inbox.held:
             return
         if inbox.arrived is None or inbox.arrived.done():
             inbox.arrived = asyncio.get_running_loop().create_future()
@@ -466,7 +512,7 @@ class Inbox:
             self._on_full(is_full)
 
     def _plan(self, inbox: GroupInbox) -> None:
-        if not inbox.is_planned and inbox.queue:
+        if not inbox.is_planned and inbox.queue and not inbox.held:
             inbox.is_planned = True
             if self._gathers:
                 self._gathered.append(inbox)
@@ -477,6 +523,8 @@ class Inbox:
         """Call the application for what is there now; what comes meanwhile has a turn of its own,
         so that the links have theirs in between."""
         inbox.is_planned = False
+        if inbox.held:
+            return
         handle, queue = inbox.handle, inbox.queue
         assert handle is not None
         for _ in range(len(queue)):

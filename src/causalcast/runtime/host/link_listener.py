@@ -16,7 +16,9 @@ from causalcast.runtime.links.links import Connection
 from causalcast.runtime.lives import Known
 from causalcast.runtime.node_trace import DROP
 from causalcast.runtime.security.identity import Passport
+from causalcast.wire.framing import BESIDE
 
+DIRECT: Final = bytes((BESIDE,))
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 
 
@@ -68,6 +70,7 @@ class LinkListener:
         if not self._running.has_gone:
             stack = self._parts.stack
             self._parts.steps.take(lambda: stack.lose_link(peer, link, reason, self._out))
+            self._parts.direct.lost(peer)
 
     def heard(self, peer: NodeId) -> None:
         """Bytes came from `peer`, perhaps in the middle of a message that takes long."""
@@ -76,8 +79,19 @@ class LinkListener:
 
     def frames_came(self, link: Connection, frames: list[memoryview]) -> None:
         """Frames came on a current link; raises WireError for one that is no message."""
-        if not self._running.has_gone:
+        if self._running.has_gone:
+            return
+        beside = [frame for frame in frames if frame[:1] == DIRECT]
+        if not beside:
             self._parts.arrivals.take(link, frames, self._loop.time())
+            return
+        copies = [bytes(frame[1:]) for frame in beside]
+        others = [frame for frame in frames if frame[:1] != DIRECT]
+        if others:
+            self._parts.arrivals.take(link, others, self._loop.time())
+        for data in copies:
+            if link.current:
+                self._parts.direct.came(link.peer, data)
 
     def dropped(self, peer: NodeId, reason: str) -> None:
         """A frame for `peer` will not leave."""

@@ -26,6 +26,7 @@ class Memberships:
         directory: GroupDirectory,
         news: asyncio.Event,  # who waits to be a member of a group looks again
         may_subscribe: Callable[[GroupId], bool],
+        joins: Callable[[GroupId], None],  # hears of it before the node is a member
     ) -> None:
         self._stack = stack
         self._steps = steps
@@ -34,6 +35,7 @@ class Memberships:
         self._directory = directory
         self._news = news
         self._may_subscribe = may_subscribe
+        self._joins = joins
 
     def join(self, group: GroupId) -> None:
         """Become a member of `group`, or ask to become one where somebody has to admit it."""
@@ -54,6 +56,7 @@ class Memberships:
         reason = self._stack.multicast.refusal(group, joining=True)
         if reason:
             raise NodeError(f"cannot join {name!r} now: {reason}")
+        self._joins(group)
         self._steps.take(lambda: self._stack.join_group(group, self._steps.out))
 
     def has(self, group: GroupId) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from causalcast.core.ids import origin_of
+from causalcast.core.ids import NodeId, origin_of
 from causalcast.core.message import Publication
 from causalcast.core.outbox import Outbox
 from causalcast.core.stack import Stack
@@ -11,8 +11,10 @@ from causalcast.core.world_facts import WorldFacts
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.acquaintances import Acquaintances
 from causalcast.runtime.host.arrivals import Arrivals
+from causalcast.runtime.host.asking import Asking
 from causalcast.runtime.host.back_pressure import BackPressure
 from causalcast.runtime.host.contacts import Contacts
+from causalcast.runtime.host.direct import Direct
 from causalcast.runtime.host.earlier_life import EarlierLife
 from causalcast.runtime.host.effects import Effects
 from causalcast.runtime.host.group_directory import GroupDirectory
@@ -20,6 +22,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.journal_keeper import JournalKeeper
 from causalcast.runtime.host.key_watch import KeyWatch
 from causalcast.runtime.host.memberships import Memberships
+from causalcast.runtime.host.newcomers import Newcomers
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.publishing import Publishing
 from causalcast.runtime.host.readers import Readers
@@ -27,6 +30,7 @@ from causalcast.runtime.host.rows import Rows
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.host.sending import Sending
 from causalcast.runtime.host.silent_neighbours import SilentNeighbours
+from causalcast.runtime.host.state_desk import StateDesk
 from causalcast.runtime.host.step_state import StepState
 from causalcast.runtime.host.steps import Fail, Steps
 from causalcast.runtime.host.timers import Timers
@@ -127,8 +131,17 @@ class Parts:
         self.memberships = Memberships(
             stack, steps, rows, running, directory, membership_news,
             lambda group: config.rights.may_subscribe(me, group),
+            lambda group: self.states.joins(group),
         )  # fmt: skip
         self.acknowledgements = Acknowledgements(loop, inbox, running, journal)
+        self.states = StateDesk(
+            config, machine, stack, inbox, links, publishing, self.acknowledgements, directory,
+            running, journal is not None,
+        )  # fmt: skip
+        self.direct = Direct(_sender(links, turns), running.beside)
+        self.newcomers = Newcomers(self.states, self.direct, running.beside, me)
+        self.asking = Asking(me, self.direct, self.states, config.limits.body_bytes)
+        directory.on_states = self.newcomers.heard
         self.readers = Readers(
             me, inbox, steps.held, self.acknowledgements, observed, running, directory.name_of
         )
@@ -157,6 +170,15 @@ class Parts:
                 config.limits.compact_bytes,
                 list(blueprint.topology.neighbours),
             )  # fmt: skip
+
+
+def _sender(links: Links, turns: Turns) -> Callable[[NodeId, bytes], str]:
+    def send(to: NodeId, data: bytes) -> str:
+        why_not = links.send_direct(to, data)
+        turns.plan()
+        return why_not
+
+    return send
 
 
 def _when_the_step_is_over(loop: asyncio.AbstractEventLoop, fail: Fail) -> Fail:

@@ -35,6 +35,8 @@ def status_of(host: Host) -> dict[str, Any]:
         "waiting": host.inbox.waiting_count(),
         "unacknowledged": host.inbox.unacknowledged_count(),
         "readers": parts.readers.numbers(),
+        "lacking": [name_of(group) for group in host.inbox.lacking],
+        "waits_for_state": {name_of(g): why for g, why in sorted(parts.newcomers.waits.items())},
         "journal": _journal_numbers(host),
         "kept_bytes": multicast.kept_bytes(),
         "kept_for": {str(peer): count for peer, count in sorted(multicast.kept_for().items())},

@@ -76,6 +76,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True):
     certificate: bytes = b""  # with a token: a request for a certificate; its answer
     life: Life = Life()  # who it is beside its id
     known: Known | None = None  # what it knows of the one it speaks with
+    direct: bool = False  # whether it takes requests beside the protocol
 
     def encode(self) -> bytes:
         """The body of the frame."""
@@ -118,7 +119,9 @@ def first_greeting(
 ) -> Greeting:
     """What this node tells everybody; the link is filled in per dial."""
     who = life or Life()
-    return Greeting(WIRE_VERSION, cluster, node, start, address, digest, facts, -1, life=who)
+    return Greeting(
+        WIRE_VERSION, cluster, node, start, address, digest, facts, -1, life=who, direct=True
+    )
 
 
 def in_short(facts: dict[str, str]) -> dict[str, str]:

@@ -37,7 +37,7 @@ from causalcast.runtime.links.outlet import EncodeRun, Outlet, Outlets
 from causalcast.runtime.links.traffic import Traffic
 from causalcast.runtime.security.identity import JOIN, Passport
 from causalcast.runtime.security.tls import Tls
-from causalcast.wire.framing import LONGEST_MESSAGE, FrameReader, frame, frame_all
+from causalcast.wire.framing import BESIDE, LONGEST_MESSAGE, FrameReader, frame, frame_all
 
 log = logging.getLogger(__name__)
 
@@ -502,6 +502,16 @@ class Links:
     def current_link(self, to: NodeId) -> Connection | None:
         """The link to `to`, if there is one."""
         return self._current.get(to)
+
+    def send_direct(self, to: NodeId, data: bytes) -> str:
+        """Let a request or an answer leave at the end of this turn; why it cannot, or nothing."""
+        connection = self._current.get(to)
+        if connection is None:
+            return "there is no link to it now (only neighbours that are there can be asked)"
+        if not connection.greeted.result().direct:
+            return "it is of an earlier version, which takes no requests"
+        connection.write(frame(bytes((BESIDE,)) + data, self.max_frame))
+        return ""
 
     def current_peers(self) -> list[NodeId]:
         """Who has a link now."""

@@ -156,9 +156,18 @@ class MadeNames(msgspec.Struct, tag=11, array_like=True):
     standing: list[tuple[str, int, int, int, bool]]
 
 
+class StateStands(msgspec.Struct, tag=12, array_like=True):
+    """A node that joined a group lacks the state of its application, or has taken it: by origin
+    the last message that is in it."""
+
+    group: int
+    lacks: bool
+    position: dict[int, int] = {}
+
+
 Entry = (
     Started | Step | Acknowledged | Snapshot | StillWaiting | MoreRecords | Met | Keyed
-    | ReaderStands | HandledBy | StillOwed | MadeNames
+    | ReaderStands | HandledBy | StillOwed | MadeNames | StateStands
 )  # fmt: skip
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -239,6 +248,7 @@ class Memory:
         self.late_groups: dict[int, None] = {}  # that were joined after the beginning
         self.readers = ReaderTable()
         self.made = MadeGroups()
+        self.lacking: dict[GroupId, None] = {}  # groups that were joined without their state
 
     def take_in(self, entries: Iterable[StoredEntry]) -> None:
         """Go through the journal."""
@@ -269,6 +279,8 @@ class Memory:
                 self.made.restore(entry.standing)
             elif isinstance(entry, ReaderStands):
                 self._take_reader(entry)
+            elif isinstance(entry, StateStands):
+                self._take_state(entry)
             elif isinstance(entry, HandledBy):
                 for bit, messages in entry.marks:
                     for message in messages:
@@ -299,6 +311,21 @@ class Memory:
                 self._take_handled(stored.id, entry.bit)
             elif entry.also_kept:
                 stored.owed |= entry.bit
+
+    def _take_state(self, entry: StateStands) -> None:
+        group = GroupId(entry.group)
+        if self._is_removed(group):
+            return
+        if entry.lacks:
+            self.lacking[group] = None
+            return
+        self.lacking.pop(group, None)
+        for stored in [stored for stored in self.inbox.values() if stored.group == group]:
+            if number_of(stored.id) <= entry.position.get(origin_of(stored.id), 0):
+                self._take_handled(stored.id, PLAIN)
+        if self.handled is not None:
+            for origin, number in entry.position.items():
+                note_handled(self.handled, group, message_id(NodeId(origin), number))
 
     def groups_then(self) -> int:
         """How many of the groups of now there were when the journal was last used; all of them
@@ -407,6 +434,7 @@ class Memory:
             self.published_in.pop(group, None)
             self.delivered_in.pop(group, None)
             self.readers.forget(group)
+            self.lacking.pop(group, None)
             for message in [one.id for one in self.inbox.values() if one.group == group]:
                 del self.inbox[message]
 
@@ -430,6 +458,7 @@ class Memory:
         self.handled = snapshot.handled
         self.late_groups = dict.fromkeys(snapshot.late_groups)
         self.readers = ReaderTable()  # they follow in entries of their own
+        self.lacking = {}  # so do these
         self.made = MadeGroups()
 
 

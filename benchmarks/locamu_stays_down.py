@@ -14,9 +14,11 @@ import argparse
 import json
 import random
 import sys
+from typing import Any
 
 from causalcast.core import NodeId
 from causalcast.judge import judge
+from causalcast.protocols.locamu.messages import key_of
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.locamu.spec import SPEC
 from causalcast.simulator.scenarios.scenario import Scenario
@@ -26,12 +28,20 @@ from causalcast.swarm.trial import SAFETY
 from causalcast.version import VERSION, build_kind
 
 
-def is_waiting(locamu: Locamu, down: list[NodeId]) -> bool:
-    """Whether something is held here, or kept for somebody that is up and does not have it."""
-    return bool(locamu.holdback.copies) or any(
+def is_waiting(locamu: Locamu, all_of_them: dict[NodeId, Locamu], down: list[NodeId]) -> bool:
+    """Whether something is held here that another one has, or kept for somebody that is up and does
+    not have it. What is with those that are down alone is not owed, nor what depends on it."""
+    kept = any(
         node not in down and node not in record.complete_at and node not in record.known_at
         for record in locamu.log.records
         for node in record.targets
+    )
+    held = [key_of(copy.message) for copy in locamu.holdback.copies.values()]
+    return kept or any(
+        all_of_them[node].log.named(key) is not None
+        for key in held
+        for node in all_of_them
+        if node not in down
     )
 
 
@@ -77,6 +87,7 @@ def main() -> int:
             fall_first(adversary, seed)
         adversary.play()
         down = [node.me for node in world.nodes if not node.up]
+        nodes: dict[NodeId, Any] = {node.me: node.stack.multicast for node in world.nodes}
         found = judge(adversary.run.result()).violations
         if world.steps.broken or any(found[name] for name in SAFETY):
             wrong.append(seed)
@@ -87,7 +98,7 @@ def main() -> int:
             kind = "waiting_publisher_down"
         elif found["agreement"]:
             kind = "waiting_publishers_up"
-        elif any(is_waiting(node.stack.multicast, down) for node in world.nodes if node.up):
+        elif any(is_waiting(nodes[node.me], nodes, down) for node in world.nodes if node.up):
             kind = "waiting_no_member"
         else:
             continue

@@ -130,6 +130,19 @@ SCHEDULES: dict[str, tuple[list[list[int]], dict[str, list[int]], list[str]]] = 
             "crash 2 0",
         ],
     ),
+    "C5, and who numbered it was down in between": (
+        [[0, 2], [2, 1]],
+        {"all": [0, 1, 2]},
+        [
+            "publish 0 all",
+            "bring 0 2",
+            "crash 2 0",
+            "recover 2",
+            "publish 2 all",
+            "bring 2 0",
+            "crash 2 0",
+        ],
+    ),
     "C5, for a node two hops behind the one that fell": (
         [[4, 1], [1, 3], [3, 2], [2, 5], [5, 0]],
         {"all": [0, 1, 2, 3, 4, 5]},
@@ -429,6 +442,10 @@ PLANTED: dict[str, tuple[Patch, str]] = {
     "names are told once": (
         Patch(OwnNames, "_start_over", stand_in_for_nobody),
         "C5, and what was told was lost once",
+    ),
+    "names are told of what was numbered since a crash alone": (
+        Patch(OwnNames, "restore", stand_in_for_nobody),
+        "C5, and who numbered it was down in between",
     ),
     "names are not asked for": (Patch(KnownNames, "ask", stand_in_for_nobody), C2),
     "a name is dropped with its message": (Patch(KnownNames, "take_over", forget_names), C2),

@@ -48,6 +48,10 @@ class OwnNames:
         if len(self._numbered) > 2 * len(self._log.records) + _SPARE:
             self._compact()
 
+    def restore(self) -> None:
+        """After a crash: what was numbered before it is named after it, too."""
+        self._numbered = list(self._log.records)
+
     def _compact(self) -> None:
         kept = [record in self._log.records for record in self._numbered]
         before = [0]

@@ -435,6 +435,8 @@ class Locamu(Multicast):
                 self.peers.suspected[gone] = None
         self.peers.refresh()
         self.names.forget_arrived()
+        if self.peers.goes_on:
+            self.own_names.restore()
         for record in self.log.records:
             for gone in self.departures.gone:
                 self.log.close_for(record, gone)

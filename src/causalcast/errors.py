@@ -11,6 +11,7 @@
         ├── LeftBehind     the others go on without this node: start it again, as somebody new
         ├── Unanswered     a client cannot know whether a publication was made
         ├── Undecodable    a message of a typed group carries no value of the type; has the message
+        ├── GroupRefused   a node does not serve a group to a client (any more); others go on
         └── Gap            a client cannot go on where it was: what it lacks is not kept any more
 
 Bugs are assertions, not exceptions of this tree.
@@ -71,6 +72,15 @@ class Undecodable(NodeError):
     def __init__(self, text: str, message: Any) -> None:
         super().__init__(text)
         self.message = message  # with its bytes: acknowledge it or give it back
+
+
+class GroupRefused(NodeError):
+    """A node does not serve a group to this client, because it was removed or for want of a right;
+    other groups of the client go on."""
+
+    def __init__(self, text: str, group: str) -> None:
+        super().__init__(text)
+        self.group = group
 
 
 class Gap(NodeError):

@@ -9,7 +9,7 @@ from door_nodes import Doors
 from loopback_nodes import PATIENCE, until
 
 from causalcast import connect, connect_sync
-from causalcast.errors import NodeError
+from causalcast.errors import GroupRefused, NodeError
 from causalcast.runtime.security.client_token import make_client_token
 
 EVERYWHERE = 'all = "*"\n"doc/*" = "*"'
@@ -145,3 +145,57 @@ def test_threads_make_groups(tmp_path: Path) -> None:
             await asyncio.wait_for(asyncio.to_thread(client), PATIENCE)
 
     asyncio.run(tell())
+
+
+def test_a_group_that_was_removed_ends_its_reading_alone(tmp_path: Path) -> None:
+    """A client that comes back goes on in its other groups; before, all of them ended."""
+    doors = Doors(tmp_path, 1, groups=EVERYWHERE)
+
+    async def tell() -> None:
+        async with doors.running() as (node,), connect(doors.url(1)) as ada:
+            doc = await ada.create_group("doc/1")
+            async with ada.group("all") as others, doc:
+                await node.remove_group("doc/1")
+                ada.cut()
+                await ada.group("all").publish(b"on")
+                message = await others.receive(timeout=PATIENCE)
+                assert message is not None and message.payload == b"on"
+                with pytest.raises(GroupRefused, match="no group 'doc/1'"):
+                    await doc.receive(timeout=PATIENCE)
+
+    asyncio.run(asyncio.wait_for(tell(), PATIENCE))
+
+
+def test_a_removal_may_be_asked_for_again(tmp_path: Path) -> None:
+    """As a client does that lost the answer."""
+    doors = Doors(tmp_path, 1, groups=EVERYWHERE)
+
+    async def tell() -> None:
+        async with doors.running(), connect(doors.url(1)) as ada:
+            await ada.create_group("doc/1")
+            await ada.remove_group("doc/1")
+            await ada.remove_group("doc/1")
+            with pytest.raises(NodeError, match="no group 'doc/2' that was made"):
+                await ada.remove_group("doc/2")
+
+    asyncio.run(asyncio.wait_for(tell(), PATIENCE))
+
+
+def test_what_a_removed_group_had_is_nobodys(tmp_path: Path) -> None:
+    """Another group of the same name does not begin with it."""
+    doors = Doors(tmp_path, 1, groups=EVERYWHERE)
+
+    async def tell() -> None:
+        async with doors.running() as (node,), connect(doors.url(1)) as ada:
+            await (await ada.create_group("doc/1")).publish(b"old")
+            await until(lambda: node.status()["clients"]["kept_messages"] == 1)
+            await ada.remove_group("doc/1")
+            assert node.status()["clients"]["kept_messages"] == 0
+            assert node.status()["clients"]["kept_bytes"] == 0
+            await ada.create_group("doc/1")
+            async with ada.group("doc/1", since="kept") as doc:
+                await doc.publish(b"new")
+                message = await doc.receive(timeout=PATIENCE)
+                assert message is not None and message.payload == b"new"
+
+    asyncio.run(asyncio.wait_for(tell(), PATIENCE))

@@ -62,4 +62,30 @@ MUTANTS = [
             "seen[group] = dict(log.delivered.get(group, {}))",
         ),
     ),
+    bug(
+        "one_refusal_for_all",
+        "a group that was removed ends the reading of that group alone",
+        Rewritten(
+            Subscriptions, "_on_reading_again", "isinstance(error, Gap | GroupRefused)",
+            "isinstance(error, Gap)",
+        ),
+    ),
+    bug(
+        "removed_group_lives_on_at_doors",
+        "a group that was removed is no group of a door",
+        Rewritten(KeptLog, "_on_group", "self.groups.pop(name, None)", "pass"),
+    ),
+    bug(
+        "removed_messages_stay",
+        "what a removed group had is kept for nobody",
+        Rewritten(KeptLog, "_on_group", "self._forget_group(name)", "pass"),
+    ),
+    bug(
+        "removal_not_repeatable",
+        "a removal whose answer was lost is asked for again",
+        Rewritten(
+            Session, "_change_groups",
+            "if not self._node.host().parts.directory.made.was_removed(group):", "if True:",
+        ),
+    ),
 ]  # fmt: skip

@@ -58,6 +58,7 @@ export interface PublishOptions {
 export interface SubscribeOptions {
   since?: "now" | "kept";
   onGap?: ((error: CausalcastError) => unknown) | null;
+  onRefused?: ((error: CausalcastError) => unknown) | null;
 }
 
 /** What a client may do. */

@@ -114,11 +114,16 @@ export class Client {
    * Where no node has kept what came while the client was away, it cannot go on. Without `onGap`
    * that is its end; with it, it begins anew in that group as `since` says, and then `onGap` gets
    * the refusal. What came before has to be had from elsewhere, and with "kept" some comes again.
+   * `onRefused` gets the refusal of a group that was removed, or that the client may read no longer;
+   * the others go on without it.
    * @param {string[]} groups @param {(message: Message) => unknown} handler
-   * @param {{since?: "now" | "kept", onGap?: (error: CausalcastError) => unknown}} options
+   * @param {{since?: "now" | "kept", onGap?: (error: CausalcastError) => unknown,
+   *   onRefused?: (error: CausalcastError) => unknown}} options
    */
-  async subscribe(groups, handler, { since = "now", onGap = null } = {}) {
-    for (const group of groups) this._groups.set(group, { handler, since, onGap, gap: null });
+  async subscribe(groups, handler, { since = "now", onGap = null, onRefused = null } = {}) {
+    for (const group of groups) {
+      this._groups.set(group, { handler, since, onGap, onRefused, gap: null });
+    }
     const request = this._subscription(groups, since);
     this._noteSubscribed(await this._ask(request.id, JSON.stringify(request), false));
   }
@@ -138,12 +143,14 @@ export class Client {
   async createGroup(group) {
     const id = ++this._number;
     await this._ask(id, JSON.stringify({ do: "create_group", id, group }), false);
+    this._past[group] ??= {};
   }
 
   /** Let there be no such group any more, at any node, if the token allows it. */
   async removeGroup(group) {
     const id = ++this._number;
     await this._ask(id, JSON.stringify({ do: "remove_group", id, group }), false);
+    delete this._past[group];
   }
 
   /** Where this client is, as data: `connect(…, {position})` goes on there. */
@@ -179,7 +186,10 @@ export class Client {
 
   _noteSubscribed(answer) {
     this._log = answer.log;
-    for (const [group, seen] of Object.entries(answer.seen)) this._seen[group] ??= seen;
+    for (const [group, seen] of Object.entries(answer.seen)) {
+      this._seen[group] ??= seen;
+      this._past[group] ??= {}; // a node that has not heard of it yet is behind this client
+    }
   }
 
   _dial() {
@@ -264,6 +274,14 @@ export class Client {
         for (const one of anew) one.gap = null;
       },
       (error) => {
+        const refused = error.code !== "gap" && this._groups.get(error.group);
+        if (refused) {
+          // It was removed, or may be read no longer: the others go on without it.
+          this._groups.delete(error.group);
+          delete this._seen[error.group];
+          (refused.onRefused ?? console.error)(error);
+          return this._readAgain();
+        }
         const lacking = error.code === "gap" && this._groups.get(error.group);
         if (!lacking?.onGap) return this._fail(error);
         delete this._seen[error.group];

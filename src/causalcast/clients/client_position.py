@@ -33,6 +33,11 @@ class ClientPosition:
         self.log = reply.log
         for group, seen in reply.seen.items():
             self.seen.setdefault(group, seen)
+            self.note_group(group)
+
+    def note_group(self, group: str) -> None:
+        """There is such a group: a node that has not heard of it yet is behind this client."""
+        self.past.setdefault(group, {})
 
 
 def _read(data: Mapping[Any, Any]) -> Position:

@@ -163,10 +163,12 @@ class RemoteNode(GroupsByName[RemoteGroup]):
     async def _make_group(self, name: str) -> None:
         self._check_entered()
         await self._requests.ask(protocol.CreateGroup(self._requests.number(), name))
+        self._position.note_group(name)
 
     async def remove_group(self, name: str) -> None:
         self._check_entered()
         await self._requests.ask(protocol.RemoveGroup(self._requests.number(), name))
+        self._position.past.pop(name, None)
 
     async def groups(self) -> dict[str, list[str]]:
         """Which groups this client may "publish" to and "subscribe" to."""

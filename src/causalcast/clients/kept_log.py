@@ -11,7 +11,7 @@ that went (`Inbox.handled`). A client that lacks some of it is told so.
 
 import asyncio
 import collections
-from typing import final
+from typing import Final, final
 
 from causalcast.clients.protocol import Position, note
 from causalcast.core.ids import GroupId, MessageId, number_of, origin_of
@@ -21,6 +21,8 @@ from causalcast.runtime.host.host import Host
 from causalcast.runtime.host.inbox import GroupInbox
 from causalcast.runtime.node_config import ClientDoor
 from causalcast.runtime.storage.reader_table import PLAIN
+
+_OF_NOBODY: Final = ""  # instead of the name of a group that was removed
 
 
 @final
@@ -48,6 +50,7 @@ class KeptLog:
         self._names = {group: name for name, group in self.groups.items()}
         self._line: GroupInbox | None = None  # in which they are read together
         self._kept: collections.deque[Kept] = collections.deque()
+        self._removed = 0  # of those, places of messages whose group was removed
         self._bytes = 0
         self.first = 0  # the place of the first one that is kept; places count all there were
         self.delivered: Position = {}
@@ -86,8 +89,18 @@ class KeptLog:
             self._host.inbox.read_with(group, self._line)
         else:
             self.groups.pop(name, None)
+            self._forget_group(name)
         for listener in self.listeners:
             listener.set()
+
+    def _forget_group(self, name: str) -> None:
+        """It was removed: who reads another one of that name gets nothing of this one."""
+        self._gone.pop(name, None)
+        for one in self._kept:
+            if one.group == name:
+                self._bytes -= len(one.body)
+                one.group, one.body = _OF_NOBODY, b""
+                self._removed += 1
 
     def may_come(self, group: str) -> bool:
         """Whether a group that this node does not serve may be one it has not heard of yet."""
@@ -106,7 +119,7 @@ class KeptLog:
 
     def size(self) -> tuple[int, int]:
         """Messages and bytes."""
-        return len(self._kept), self._bytes
+        return len(self._kept) - self._removed, self._bytes
 
     def _take(self, publication: Publication) -> None:
         name = self._names[publication.group]
@@ -122,6 +135,9 @@ class KeptLog:
     def _forget_first(self) -> None:
         old = self._kept.popleft()
         self.first += 1
+        if old.group == _OF_NOBODY:
+            self._removed -= 1
+            return
         self._bytes -= len(old.body)
         note(self._gone, old.group, old.id)
         if self._host.journal is not None and not self._host.running.is_over:

@@ -17,7 +17,7 @@ from websockets.protocol import State
 from causalcast.clients import protocol
 from causalcast.clients.protocol import Publish, Published, Refusal, Reply
 from causalcast.core.ids import MessageId
-from causalcast.errors import Gap, NodeError, Unanswered
+from causalcast.errors import Gap, GroupRefused, NodeError, Unanswered
 from causalcast.limits import Limit
 from causalcast.runtime.metadata import Metadata
 
@@ -157,6 +157,8 @@ class Requests:
             asked.answer.set_result(reply)
         elif reply.code == protocol.GAP:
             asked.answer.set_exception(Gap(reply.error, reply.group))
+        elif reply.group:
+            asked.answer.set_exception(GroupRefused(reply.error, reply.group))
         elif reply.code != protocol.STOPPING:  # a node that stops is asked again when it is back
             asked.answer.set_exception(NodeError(reply.error))
 

@@ -385,7 +385,9 @@ class Session:
             raise Refused(protocol.NOT_ALLOWED, f"this token does not allow to {verb} {group!r}")
         try:
             if not is_made:
-                await self._node.remove_group(group)
+                # A client that lost the answer asks again: then there is nothing left to do.
+                if not self._node.host().parts.directory.made.was_removed(group):
+                    await self._node.remove_group(group)
                 return protocol.Done(request.id)
             await self._node.create_group(group)
         except CausalcastError as error:
@@ -406,9 +408,10 @@ class Session:
 
     def _check_group(self, group: str, is_allowed: bool, verb: str) -> None:
         if not is_allowed:
-            raise Refused(protocol.NOT_ALLOWED, f"this token does not allow to {verb} {group!r}")
+            why = f"this token does not allow to {verb} {group!r}"
+            raise Refused(protocol.NOT_ALLOWED, why, group)
         if group not in self._publications.groups:
-            raise Refused(protocol.NO_GROUP, f"there is no group {group!r} at this door")
+            raise Refused(protocol.NO_GROUP, f"there is no group {group!r} at this door", group)
 
     # What it gets
 

@@ -14,7 +14,7 @@ from causalcast.clients.dialling import CLOSED_WITHIN
 from causalcast.clients.protocol import Ack, Delivery, Subscribe, Subscribed, Unsubscribe
 from causalcast.clients.requests import Requests
 from causalcast.core.ids import MessageId
-from causalcast.errors import Gap, NodeError
+from causalcast.errors import Gap, GroupRefused, NodeError
 from causalcast.runtime.metadata import Metadata
 
 
@@ -143,9 +143,9 @@ class Subscriptions:
         if answer.cancelled():
             return
         error = answer.exception()
-        if isinstance(error, Gap) and error.group in self._by_name:
+        if isinstance(error, Gap | GroupRefused) and error.group in self._by_name:
             # It alone cannot go on: who enters it again begins anew.
-            del self.position.seen[error.group]
+            self.position.seen.pop(error.group, None)
             self._by_name.pop(error.group).fail(error)
             if self.requests.socket is not None:
                 self._reading_again = asyncio.ensure_future(self.read_again())

@@ -14,6 +14,8 @@ from typing import Final
 
 from causalcast.core.ids import MessageId
 from causalcast.errors import CausalcastError
+from causalcast.nodeworld.made_groups import MadeLedger, Maker, is_made
+from causalcast.nodeworld.named_readers import NamedReading, Said, readings_of
 from causalcast.runtime.node import Group, Node
 from causalcast.runtime.received_message import ReceivedMessage
 
@@ -34,6 +36,11 @@ class Ledger:
     waits: int = 0  # for so many receipts, in this life
     longest_wait: float = 0.0  # seconds, for a receipt that came
     most_kept: int = 0  # bytes that its node kept for others
+    said: list[Said] = field(default_factory=list)  # all that was acknowledged by the node
+    handed_at: dict[MessageId, float] = field(default_factory=dict)
+    group_of: dict[MessageId, str] = field(default_factory=dict)  # of what it was handed
+    readings: list[NamedReading] | None = None  # who reads by name beside it
+    made: MadeLedger = field(default_factory=MadeLedger)
 
     def take(self, message: ReceivedMessage) -> None:
         """The application gets a message."""
@@ -41,6 +48,8 @@ class Ledger:
             self.wrong.append(f"{message!r} came again after its durable acknowledgement")
         if message.id not in self.handed:
             self.handed[message.id] = message.payload
+            self.handed_at[message.id] = asyncio.get_running_loop().time()
+            self.group_of[message.id] = message.group
             self.log.append(("deliver", message.group, message.payload))
         elif self.handed[message.id] != message.payload:
             self.wrong.append(f"{message!r} came with another body than before")
@@ -54,6 +63,8 @@ class Habits:
     publications: int  # of each node, over all lives
     pours: bool = False  # publishes without waiting for receipts
     apart: tuple[str, ...] = ()  # groups that another application has
+    readers: str = ""  # a label from which those with names are drawn; empty: there are none
+    makes: str = ""  # the same for groups that are made
 
 
 class Application:
@@ -100,7 +111,7 @@ class Application:
         names = node.config.blueprint.groups.names
         late = [names[group] for group in node.config.late_groups]
         groups = list(dict.fromkeys([*node.status()["groups"], *late]))
-        groups = [name for name in groups if name not in self._of_others]
+        groups = [name for name in groups if name not in self._of_others and not is_made(name)]
         work = []
         if self._reads_together and groups:
             node.on_message(self._handle, *groups)
@@ -109,7 +120,20 @@ class Application:
             work += [self._read(node.group(name)) for name in groups]
         if self._chance.random() < 0.9:
             work.append(self._pour() if self._habits.pours else self._publish())
+        work += [one.run(node, self._calls_its_node) for one in self._named_readings()]
+        if self._habits.makes:
+            made, makes = self._ledger.made, f"{self._habits.makes}/{node.id}/{loop.time()}"
+            chance = random.Random(makes)
+            work.append(Maker(node, made, chance, self._until, self._calls_its_node).run())
         self._tasks = [loop.create_task(one) for one in work]
+
+    def _named_readings(self) -> list[NamedReading]:
+        """The same over all lives."""
+        if self._ledger.readings is None:
+            label = self._habits.readers and f"{self._habits.readers}/{self._node.id}"
+            groups = [name for name in self._node.status()["groups"] if not is_made(name)]
+            self._ledger.readings = readings_of(groups, label) if label else []
+        return self._ledger.readings
 
     def still_waits_for(self) -> list[str]:
         """Which calls of its node have not returned, in words."""
@@ -178,6 +202,7 @@ class Application:
             with self._calls_its_node("publish"):
                 receipt = await asyncio.wait_for(group.publish(body), within)
             ledger.published[receipt.id] = body
+            ledger.said.append(Said(group.name, body, began))
             ledger.longest_wait = max(ledger.longest_wait, loop.time() - began)
         ledger.waits -= 1
         kept = self._node.host().parts.stack.multicast.kept_bytes()

@@ -34,6 +34,8 @@ EXPECTED: Final = (
     "dial_refused",
     "dial_unanswered",
     "writer_paused",
+    "reader",
+    "reader_ended",
 )
 EXPECTED_OF_RESUMED: Final = ("compaction", "put_back")  # where nodes go on with their disks
 EXPECTED_OF_REBORN: Final = ("left_behind",)  # where a node may have to come back as somebody new
@@ -105,8 +107,9 @@ def expected_to_fire(protocol: str) -> tuple[str, ...]:
     spec = find_protocol(protocol)
     is_resumed = spec.restart == "resume"
     of_resumed = EXPECTED_OF_RESUMED if is_resumed else ()
+    of_made = ("group_changed",) if "made_groups" in spec.offers else ()
     of_reborn = EXPECTED_OF_REBORN if spec.ends else ()
-    return (*EXPECTED, *of_resumed, *of_reborn, *tales_of(is_resumed))
+    return (*EXPECTED, *of_made, *of_resumed, *of_reborn, *tales_of(is_resumed))
 
 
 def run_campaign(

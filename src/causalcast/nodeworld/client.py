@@ -18,6 +18,7 @@ from causalcast.errors import CausalcastError, Gap, NodeError, Unanswered
 from causalcast.nodeworld.lives import Life
 from causalcast.nodeworld.network import Network
 from causalcast.nodeworld.sockets import MACHINE
+from causalcast.nodeworld.web_groups import WebGroups
 
 LEAVES_WITHIN: Final = 10.0  # seconds
 GROUPS: Final = ("acl", "posts")  # that doors serve; applications of nodes leave them alone
@@ -55,8 +56,10 @@ class SimClient:
         chance: random.Random,
         habits: ClientHabits,
         all_are_in: Callable[[], bool],
+        web: tuple[int, int, random.Random] | None = None,
     ) -> None:
-        """`all_are_in`: nobody publishes before all clients read, so that all are owed all."""
+        """`all_are_in`: nobody publishes before all clients read, so that all are owed all. `web`:
+        it makes groups; its number, that of another whose group it reads, and its chance."""
         self.machine = machine
         self.ledger = ClientLedger()
         self.seen: Counter[str] = Counter()
@@ -69,6 +72,7 @@ class SimClient:
         self._is_slow = chance.random() < 0.3
         self._gives_back = chance.random() < 0.3
         self._falls_behind = chance.random() < 0.3
+        self.web = None if web is None else WebGroups(*web, habits.until, self._keep)
         self._begun = 0
         self._position: dict[str, Any] | None = None  # kept with what it handled
         self._life: Life | None = None
@@ -160,6 +164,9 @@ class SimClient:
         self.has_been_in = self._is_in = True
         self._position = node.position()
 
+    def _keep(self, node: RemoteNode) -> None:
+        self._position = node.position()
+
     async def _work(self, node: RemoteNode, both: RemoteGroups) -> None:
         loop = asyncio.get_running_loop()
         tasks = [
@@ -168,6 +175,8 @@ class SimClient:
             loop.create_task(self._until_it_leaves()),
         ]
         reading, _, leaving = tasks
+        if self.web is not None:
+            tasks.append(loop.create_task(self.web.run(node)))
         try:
             await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from causalcast.judge.judge import judge
@@ -12,6 +12,7 @@ from causalcast.nodeworld.client import GROUPS, ClientHabits, SimClient
 from causalcast.nodeworld.drawn_clients import FIRST_DOOR, FIRST_MACHINE
 from causalcast.nodeworld.network import Network
 from causalcast.nodeworld.plan import Event, Plan
+from causalcast.nodeworld.web_groups import WebLedger, as_data, lacking, wrong_of
 from causalcast.trace.foreign_line import Record
 from causalcast.trace.foreign_log import import_records
 
@@ -21,6 +22,14 @@ MOST_TOLD: Final = 3  # of one kind
 PROMISED: Final = ("no_creation", "no_duplication", "fifo_order", "causal_order")
 MOST_PUBLICATIONS: Final = 60  # of one client
 LARGEST_BODY: Final = 2000
+
+
+def web_of(plan: Plan, number: int) -> tuple[int, int, random.Random] | None:
+    """What a client has to know to make groups, in worlds in which they do."""
+    if not plan.makes_groups:
+        return None
+    label = f"groups of clients/{plan.protocol}/{plan.seed}/{number}"
+    return number, number % plan.clients + 1, random.Random(label)
 
 
 class Clients:
@@ -40,6 +49,7 @@ class Clients:
                 random.Random(chance.random()),
                 habits,
                 self._all_are_in,
+                web_of(plan, number),
             )
             for number in range(1, plan.clients + 1)
         }
@@ -75,6 +85,14 @@ class Clients:
             self._network.silence(here, door, one_way=event.kind == "client_one_way")
         return True
 
+    def _webs(self) -> dict[int, WebLedger]:
+        """Of those that can go on."""
+        return {
+            number: client.web.ledger
+            for number, client in self._clients.items()
+            if client.web is not None and not client.ledger.has_gap
+        }
+
     async def have_everything(self, bring_back_nodes: Callable[[], None]) -> list[str]:
         """Nothing happens any more: whoever is down comes back, and gets what it is owed."""
         loop = asyncio.get_running_loop()
@@ -82,7 +100,9 @@ class Clients:
             client.go_on()
             client.start()
         until = loop.time() + COMPLETE_WITHIN
-        while loop.time() < until and any(self._lacking().values()):
+        while loop.time() < until and (
+            any(self._lacking().values()) or any(lacking(self._webs()).values())
+        ):
             bring_back_nodes()
             await asyncio.sleep(LOOK_EVERY)
         told = [
@@ -90,6 +110,11 @@ class Clients:
             "the last fault"
             for number, lacks in self._lacking().items()
             if lacks
+        ]
+        told += [
+            f"client {number} lacks {count} publications or answers of groups that were made"
+            for number, count in lacking(self._webs()).items()
+            if count
         ]
         for client in self._clients.values():
             await client.stop()
@@ -105,6 +130,10 @@ class Clients:
             for number, client in self._clients.items()
             if not client.ledger.has_gap
         }
+
+    def wrong_with_groups(self, nodes: Mapping[int, set[str]]) -> list[str]:
+        """What is wrong of groups that they made; `nodes`: those that each node knows."""
+        return wrong_of(self._webs(), nodes)
 
     def verdict(self) -> list[str]:
         """What is wrong of what they were told."""
@@ -141,7 +170,8 @@ class Clients:
 
     def digest(self) -> str:
         """Of everything that they were told."""
-        told = [(n, c.ledger.log, list(c.ledger.sure)) for n, c in self._clients.items()]
+        told: list[Any] = [(n, c.ledger.log, list(c.ledger.sure)) for n, c in self._clients.items()]
+        told += as_data(self._webs())
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def seen(self) -> Counter[str]:
@@ -149,6 +179,8 @@ class Clients:
         total: Counter[str] = Counter()
         for client in self._clients.values():
             total += client.seen
+            if client.web is not None:
+                total["client_group_changed"] += client.web.ledger.changes
         return total
 
 

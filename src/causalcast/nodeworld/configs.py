@@ -60,6 +60,7 @@ def _text(plan: Plan, machine: int, node: int, cluster: str) -> str:
         {plan.groups}
         {more["groups"]}
         {groups_text(plan)}
+        {'"doc/*" = "*"' if plan.makes_groups else ""}
         [storage]
         path = "node-{machine}/data"
         durable = {"true" if plan.is_durable else "false"}

@@ -34,6 +34,7 @@ DISTURBANCES: Final = (
 )
 WITH_A_LOG: Final = ("cptcast", "prc_broadcast")
 SHORT_LOG: Final = 5  # deliveries
+OF_NAMES: Final = ("runtime.host.group_directory.", "runtime.storage.reader_table.longest_name")
 
 
 def draw(protocol: str, seed: int, clients: bool = False, newcomers: bool = False) -> Plan:
@@ -42,6 +43,8 @@ def draw(protocol: str, seed: int, clients: bool = False, newcomers: bool = Fals
     plan = _draw(protocol, seed)
     if newcomers:
         add_newcomers(plan)
+    else:
+        _draw_groups(plan)
     if clients:
         add_clients(plan)
     return plan
@@ -92,6 +95,18 @@ def _draw(protocol: str, seed: int) -> Plan:
     plan.drawn_limits = drawn_limits(protocol, seed, plan.limits)
     _let_it_be_carried(plan)
     return plan
+
+
+def _draw_groups(plan: Plan) -> None:
+    """Readers with names, and groups that are made: each in every third world or so, with draws of
+    their own, so seeds stay."""
+    chance = random.Random(f"groups/{plan.protocol}/{plan.seed}")
+    plan.has_readers = chance.random() < 0.4
+    offers = find_protocol(plan.protocol).offers
+    plan.makes_groups = "made_groups" in offers and chance.random() < 0.4
+    if plan.has_readers or plan.makes_groups:  # what they may be called is as stated
+        for name in [name for name in plan.drawn_limits if name.startswith(OF_NAMES)]:
+            del plan.drawn_limits[name]
 
 
 def _let_it_be_carried(plan: Plan) -> None:

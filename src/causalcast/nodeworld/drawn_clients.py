@@ -98,12 +98,13 @@ def config_text(plan: Plan, machine: int) -> dict[str, Any]:
     """What the file of a node has besides, in a world with clients."""
     if not plan.clients:
         return {"groups": "", "door": ""}
+    made = ', "web/*"' if plan.makes_groups else ""
     return {
-        "groups": 'acl = "*"\nposts = "*"',
+        "groups": 'acl = "*"\nposts = "*"' + ('\n"web/*" = "*"' if made else ""),
         "door": f"""
         [clients]
         listen = "127.0.0.1:{FIRST_DOOR + machine}"
-        groups = ["acl", "posts"]
+        groups = ["acl", "posts"{made}]
         kept_messages = {plan.kept_for_clients}
         """,
     }

@@ -54,6 +54,8 @@ class Plan:
         default_factory=dict
     )  # machines, and when they join a group
     state_bytes: int = 0  # of what they are given, beside what was said
+    has_readers: bool = False  # with names, at nodes
+    makes_groups: bool = False  # applications and clients make groups, and remove them
     tale: str = ""  # what the world is about, if it is about something
 
     def draws_times(self) -> bool:

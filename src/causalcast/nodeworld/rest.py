@@ -163,4 +163,8 @@ class Rest:
             for fact in ("publishers_wait", "waiting", "unacknowledged"):
                 if status[fact]:
                     reasons.append(f"machine {machine} has {fact} = {status[fact]}")
+            for group, readers in process.node.host().parts.readers.numbers().items():
+                for name, facts in readers.items():
+                    if facts["unacknowledged"] and not facts["lost"]:
+                        reasons.append(f"machine {machine}: {name!r} of {group!r} is not done")
         return "".join(f"; {reason}" for reason in reasons)

@@ -15,6 +15,7 @@ from causalcast.nodeworld.application import Habits
 from causalcast.nodeworld.configs import config_of
 from causalcast.nodeworld.disk import Died, SimDisk
 from causalcast.nodeworld.loop import WorldLoop
+from causalcast.nodeworld.made_groups import judge_made
 from causalcast.nodeworld.network import COUNTED_FOR, MOST_DIALS, MOST_DIALS_TO_JOIN, Network
 from causalcast.nodeworld.newcomers import GROUP, Learner, seen, verdict
 from causalcast.nodeworld.plan import Event, Plan
@@ -55,7 +56,7 @@ class World:
                 SimDisk(random.Random(chance.random()), plan.sync_ms / 1000),
                 random.Random(chance.random()),
                 random.Random(f"more/{plan.protocol}/{plan.seed}/{machine}"),
-                Habits(plan.largest_body, plan.publications, plan.pours, apart),
+                habits_of(plan, apart),
                 Learner(plan, machine) if plan.newcomers else None,
             )
             for machine in range(1, plan.machines + 1)
@@ -87,6 +88,7 @@ class World:
                 self.outcome.fired[event.kind] = self.outcome.fired.get(event.kind, 0) + 1
         await asyncio.sleep(max(0.0, self.plan.until - self.loop.time()))
         await self._calm()
+        self._look_at_groups()
         if self.plan.tale:
             self.outcome.fired[self.plan.tale] = 1
         for process in self.processes.values():
@@ -205,9 +207,34 @@ class World:
         judges_storms = not self.plan.draws_times()
         self.outcome.problems += await self._rest.come(judges_storms)
 
+    def _look_at_groups(self) -> None:
+        """Those that were made: while all nodes are up. Old disks have forgotten some."""
+        if not self.plan.makes_groups or any(p.has_old_disk for p in self.processes.values()):
+            return
+        nodes = {int(process.config.node): process.node for process in self.processes.values()}
+        ledgers = {
+            int(node): ledger.made
+            for process in self.processes.values()
+            for node, ledger in process.ledgers.items()
+        }
+        self.outcome.problems += judge_made(nodes, ledgers)
+        if self.clients is not None:
+            known = {n: set(node.groups()) for n, node in nodes.items() if node is not None}
+            self.outcome.problems += self.clients.wrong_with_groups(known)
+        fired = self.outcome.fired
+        for ledger in ledgers.values():
+            fired["group_changed"] = fired.get("group_changed", 0) + ledger.changes
+
     def _forgive_old_disks(self) -> None:
         for process in self.processes.values():
             process.failures = []
+
+
+def habits_of(plan: Plan, apart: tuple[str, ...]) -> Habits:
+    """What all its applications have in common."""
+    readers = f"readers/{plan.protocol}/{plan.seed}" if plan.has_readers else ""
+    makes = f"made groups/{plan.protocol}/{plan.seed}" if plan.makes_groups else ""
+    return Habits(plan.largest_body, plan.publications, plan.pours, apart, readers, makes)
 
 
 def clients_of(plan: Plan, network: Network) -> "Clients | None":

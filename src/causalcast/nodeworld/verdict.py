@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from causalcast.core.made_groups import FIRST_MADE
 from causalcast.errors import CausalcastError, TraceError
 from causalcast.judge.judge import judge
 from causalcast.judge.judgement import Violation
@@ -68,6 +69,13 @@ def judge_world(
     for node, ledger in ledgers.items():
         outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
     outcome.problems += _wrong_bodies(ledgers)
+    if not is_joined:
+        outcome.problems += _of_named_readers(ledgers)
+    for ledger in ledgers.values():
+        for reading in ledger.readings or []:
+            outcome.fired["reader"] = outcome.fired.get("reader", 0) + 1
+            ended = outcome.fired.get("reader_ended", 0) + reading.times_ended
+            outcome.fired["reader_ended"] = ended
     outcome.problems += too_much(plan, processes)
     run = None
     try:
@@ -86,6 +94,19 @@ def judge_world(
             run = import_records(iter(lines), "ledgers", whole=whole)
             found = _violations(run, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]
+
+
+def _of_named_readers(ledgers: Mapping[int, Ledger]) -> list[str]:
+    said = [one for ledger in ledgers.values() for one in ledger.said]
+    problems = []
+    for node, ledger in ledgers.items():
+        for reading in ledger.readings or []:
+            plain = {m: b for m, b in ledger.handed.items() if ledger.group_of[m] == reading.group}
+            problems += [
+                f"reader {reading.name!r} of {reading.group!r} at node {node}: {text}"
+                for text in reading.verdict(said, plain, ledger.handed_at)
+            ]
+    return problems
 
 
 def _gathered(processes: Mapping[int, SimProcess], digest: Any) -> Run | None:
@@ -137,7 +158,8 @@ def _groups_of_others(processes: Mapping[int, SimProcess]) -> set[int]:
 def _held_against(
     run: Run, ledgers: Mapping[int, Ledger], is_joined: bool, elsewhere: set[int]
 ) -> list[str]:
-    """What applications were told, beside what the trace says; groups `elsewhere` are not theirs.
+    """What applications were told, beside what the trace says; groups `elsewhere` are not theirs,
+    and those that were made have ledgers of their own.
 
     Nodes that keep nothing die with what waits for their applications, and with rows that are not
     written yet.
@@ -148,7 +170,7 @@ def _held_against(
     for node, kind, message, group in zip(*columns.values(), strict=True):
         if kind == "publish":
             published.add(message)
-        elif kind == "deliver" and group not in elsewhere:
+        elif kind == "deliver" and group not in elsewhere and group < FIRST_MADE:
             delivered.setdefault(node, set()).add(message)
     problems: list[str] = []
     if is_joined:

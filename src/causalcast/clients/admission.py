@@ -121,6 +121,10 @@ class Admission:
         self._connections[connection] = None
         return True
 
+    def connections(self) -> list[object]:
+        """All that there are, in the order in which they came."""
+        return list(self._connections)
+
     def forget_connection(self, connection: object) -> None:
         """A connection has ended."""
         self._connections.pop(connection, None)

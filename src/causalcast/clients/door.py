@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.protocol import State
 from websockets.typing import Origin, Subprotocol
 
 from causalcast.clients import protocol
@@ -28,6 +29,7 @@ from causalcast.runtime.links.address_book import why_not_listening
 from causalcast.runtime.node import Node
 from causalcast.runtime.node_config import ClientDoor
 
+FAREWELL: Final = "node stops"
 LOOK_EVERY: Final = Span(
     "clients.door.look_every",
     1.0,
@@ -63,6 +65,7 @@ class Door:
         self._config = config
         self._certificate = certificate
         self._server: Server | None = None
+        self._farewells: dict[asyncio.Future[None], None] = {}
 
     async def start(self) -> None:
         """Listen."""
@@ -97,8 +100,14 @@ class Door:
     async def close(self) -> None:
         """Let everybody go: the node stops."""
         if self._server is not None:
-            self._server.close(code=protocol.CLOSE_CODES[protocol.STOPPING], reason="node stops")
+            code = protocol.CLOSE_CODES[protocol.STOPPING]
+            for one in self._admission.connections():  # in the order in which they came
+                if isinstance(one, Connection) and one.protocol.state is State.OPEN:
+                    farewell = asyncio.ensure_future(one.close(code, FAREWELL))
+                    self._farewells[farewell] = None
+            self._server.close(code=code, reason=FAREWELL)
             await self._server.wait_closed()
+            await asyncio.gather(*self._farewells, return_exceptions=True)
 
     async def _serve(self, connection: ServerConnection) -> None:
         assert isinstance(connection, Connection)

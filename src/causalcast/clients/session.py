@@ -172,7 +172,7 @@ class Session:
         # What it asked to be published, in its order: it may wait, and what else is said must not.
         self._to_publish: asyncio.Queue[tuple[Publish, bytes]] = asyncio.Queue()
         self._room_to_publish = asyncio.Semaphore(PUBLISHING.value)
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: dict[asyncio.Task[None], None] = {}  # in their order
 
     def acknowledge(self, messages: list[str]) -> None:
         """These are handled: there is room for others; WireError if one is no message."""
@@ -278,13 +278,13 @@ class Session:
                 )
                 continue
             answering = asyncio.create_task(self._answer_published(request.id, published))
-            self._answering.add(answering)
+            self._answering[answering] = None
             answering.add_done_callback(self._answered)
             if not self._publications.has_number(published):
                 await asyncio.wait([published])  # those behind it must not overtake it
 
     def _answered(self, answering: "asyncio.Task[None]") -> None:
-        self._answering.discard(answering)
+        self._answering.pop(answering, None)
         self._room_to_publish.release()
 
     async def _refuse(self, number: int, code: str, why: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from loopback_nodes import PATIENCE, Neighbourhood, links, until
 
 from causalcast import Node, SyncNode
+from causalcast.core.ids import NodeId
 from causalcast.errors import NodeError
 from causalcast.runtime.host.asking import Asked
 
@@ -235,3 +236,51 @@ def test_who_keeps_nothing_gives_nothing(tmp_path: Path) -> None:
                 nodes[0].group("doc", snapshot=lambda: b"")
 
     asyncio.run(story())
+
+
+def test_a_node_that_is_new_in_the_cluster_takes_the_state(tmp_path: Path) -> None:
+    """Members agree that it is one; it joins the group, and has all of it, as they have."""
+    groups = "all = [1, 2, 3]"
+    town = Neighbourhood(tmp_path, 4, "viewed_broadcast", groups=groups)
+
+    def node(number: int) -> Node:
+        return Node(town.config(number, options="founders = 3"))
+
+    async def story() -> None:
+        nodes = [node(number) for number in (1, 2, 3)]
+        documents = [Document() for _ in range(4)]
+        said: list[str] = []
+
+        async def say(speakers: list[Node], count: int) -> None:
+            for turn in range(count):
+                receipt = await speakers[turn % len(speakers)].group("all").publish(b"x")
+                said.append(f"{receipt.id >> 32}.{receipt.id & 0xFFFFFFFF}")
+
+        for one in nodes:
+            await one.start()
+        await until(lambda: all(len(links(one)) == 2 for one in nodes))
+        async with contextlib.AsyncExitStack() as stack:
+            for one, document in zip(nodes, documents, strict=False):
+                await stack.enter_async_context(document.lives(one, "all"))
+            await say(nodes, 30)
+            saying = asyncio.create_task(say(nodes, 60))
+            fourth = node(4)
+            await fourth.start()
+            nodes[0].command("gone 3")
+            await stack.enter_async_context(documents[3].lives(fourth, "all"))
+            nodes.pop()
+            with contextlib.suppress(NodeError):  # node 3 was told that it is out
+                await saying
+            await say([*nodes, fourth], 30)
+            there = [documents[0], documents[1], documents[3]]
+            await until(lambda: len({len(document.lines) for document in there}) == 1)
+            await until(lambda: all(set(said) <= set(document.lines) for document in there))
+            for document in there:
+                assert len(set(document.lines)) == len(document.lines)
+            assert len(documents[3].taken) == 1 and documents[3].taken[0] >= 30
+            assert fourth.presence()[NodeId(3)] == "outside"
+            await fourth.stop()
+        for one in [*nodes]:
+            await one.stop()
+
+    asyncio.run(asyncio.wait_for(story(), 3 * PATIENCE))

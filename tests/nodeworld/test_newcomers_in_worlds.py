@@ -15,6 +15,7 @@ PROTOCOLS = (
     "first_generation",
     "compaction_multicast",
     "compaction_pairwise",
+    "viewed_broadcast",
 )
 SEEDS = 120  # until each bug is found
 
@@ -32,7 +33,7 @@ def test_without_newcomers_it_is_the_same_world() -> None:
 
 
 def test_protocols_that_hand_over_no_state_are_refused() -> None:
-    with pytest.raises(ConfigError, match="offers made_groups"):
+    with pytest.raises(ConfigError, match="offers states"):
         draw("locamu", 1, newcomers=True)
 
 

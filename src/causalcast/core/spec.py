@@ -290,7 +290,8 @@ class ProtocolSpec(LayerSpec):
     `explain` and `stability`, which the application may ask for; `kept` for late members;
     `new_groups` if what nodes kept is still good when groups are added behind those it began with;
     `made_groups` if groups can be made while it runs: everything reaches every node in causal
-    order, and to the protocol a group is nothing but a number.
+    order, and to the protocol a group is nothing but a number; `states` if members can hand the
+    state of a group to newcomers: for that, too, everything reaches every member in causal order.
     """
 
     def __init__(

@@ -17,6 +17,7 @@ from typing import Any, Final
 from causalcast.errors import CausalcastError, ConfigError, NodeError
 from causalcast.nodeworld.plan import SLOWEST, Event, Plan
 from causalcast.registry import find_protocol
+from causalcast.runtime.host.newcomers import STATES
 from causalcast.runtime.node import Group, Node
 from causalcast.runtime.received_message import ReceivedMessage
 
@@ -38,9 +39,9 @@ DRAWN: Final[dict[str, tuple[float, ...]]] = {
 def add_newcomers(plan: Plan) -> None:
     """Some join late. Whoever dies comes back with its disk; nobody has an old one."""
     spec = find_protocol(plan.protocol)
-    if "made_groups" not in spec.offers:
+    if STATES not in spec.offers:
         raise ConfigError(
-            f"{plan.protocol}: --newcomers need a protocol that offers made_groups; try "
+            f"{plan.protocol}: --newcomers need a protocol that offers states; try "
             "vector_clock_broadcast"
         )
     chance = random.Random(f"newcomers/{plan.protocol}/{plan.seed}")
@@ -48,6 +49,9 @@ def add_newcomers(plan: Plan) -> None:
     plan.events = [event for event in plan.events if event.kind not in ("copy", "put_back")]
     machines = list(range(1, plan.machines + 1))
     late = chance.sample(machines, chance.randint(1, plan.machines - 1))
+    if plan.is_open:
+        late = machines[1:]  # the first one founds the cluster
+        plan.drawn_limits.pop("overlays.open_mesh.most_nodes", None)  # or some are never let in
     plan.newcomers = {machine: chance.uniform(0.2, 4.0) for machine in sorted(late)}
     plan.state_bytes = chance.choice((0, 300, 30_000, 300_000))
     if plan.bytes_per_second == SLOWEST:
@@ -117,6 +121,7 @@ class Learner:
         self._most = min(plan.publications, MOST_SAID)
         self._said = 0
         self._is_slow = self._chance.random() < 0.5
+        self._leaves = 1 if self._chance.random() < 0.4 else 0  # so often, and comes back
         # As on its disk:
         self.lines: list[tuple[int, bytes]] = []  # ids and bodies, in the order of handling
         self._has: set[int] = set()
@@ -143,6 +148,7 @@ class Learner:
                 async with node.group(GROUP, snapshot=self._save, restore=self._restore) as doc:
                     self.is_in = True
                     await self._read(doc)
+                    self.is_in = False
             await asyncio.sleep(AGAIN_AFTER)
 
     async def _save(self) -> bytes:
@@ -176,6 +182,9 @@ class Learner:
             await message.ack(durable=is_durable)
             if is_durable:
                 self._done.add(message.id)
+            if self._leaves and self._joins_at is not None and self._chance.random() < 0.05:
+                self._leaves -= 1
+                return
 
     def _handle(self, message: ReceivedMessage) -> None:
         if message.id in self._in_state:

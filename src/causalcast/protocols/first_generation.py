@@ -231,5 +231,5 @@ SPEC = ProtocolSpec(
     rare=reliable_sending.RARE,
     events=reliable_sending.EVENTS,
     cost="k bodies and k * 4 to 18 bytes, for k publications delivered since the origin's last one",
-    offers=["explain", "new_groups", "made_groups"],
+    offers=["explain", "new_groups", "made_groups", "states"],
 )

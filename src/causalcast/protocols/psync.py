@@ -165,5 +165,5 @@ SPEC = ProtocolSpec(
     rare=stamped_broadcast.RARE,
     events=stamped_broadcast.EVENTS,
     cost="one entry per concurrent direct predecessor: 0 to n - 1 of 2 to 10 bytes",
-    offers=["explain", "new_groups", "made_groups"],
+    offers=["explain", "new_groups", "made_groups", "states"],
 )

@@ -69,6 +69,7 @@ class GroupState:
         done = restore(found.state)
         if inspect.isawaitable(done):
             await done
+        self._desk.check_alive()
         await self._desk.cover(self._group, found.position)
 
     def end(self) -> None:

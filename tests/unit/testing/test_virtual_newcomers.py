@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from dataclasses import dataclass
 
 import pytest
 
@@ -249,14 +250,21 @@ def test_protocols_that_cannot_say_so() -> None:
 
         async def story(applications: Applications = applications) -> None:
             applications.start(0, _nothing)
-            with pytest.raises(NodeError, match="choose a protocol that offers made_groups"):
+            with pytest.raises(NodeError, match="choose a protocol that offers states"):
                 applications.nodes[0].group("all", snapshot=lambda: b"")
 
         applications.run(story())
 
 
 @pytest.mark.parametrize(
-    "protocol", ["psync", "first_generation", "compaction_multicast", "compaction_pairwise"]
+    "protocol",
+    [
+        "psync",
+        "first_generation",
+        "compaction_multicast",
+        "compaction_pairwise",
+        "viewed_broadcast",
+    ],
 )
 def test_other_protocols_can(protocol: str) -> None:
     cluster = Cluster(
@@ -350,3 +358,52 @@ def test_without_waiting_it_would_be_doubled() -> None:
         "restored_early", "", ["any"], (Patch(Newcomers, "_cut_is_here", is_here),)
     ).planted():
         assert told_late()[2] == ["1:1", "1:1"]
+
+
+@dataclass
+class Line:
+    text: str
+
+
+def test_groups_of_values_have_states_too() -> None:
+    applications = Applications(Cluster(nodes=2, groups={"doc": [0]}))
+    taken: list[bytes] = []
+
+    async def application(node: VirtualNode) -> None:
+        group = node.group("doc", type=Line, snapshot=lambda: b"all", restore=taken.append)
+        async with group as doc:
+            await doc.publish(Line(f"from {node.id}"))
+            async for message in doc:
+                await message.ack()
+
+    async def story() -> None:
+        for node in range(2):
+            applications.start(node, application)
+            await asyncio.sleep(2)
+        assert taken == [b"all"]
+
+    applications.run(story())
+
+
+def test_two_groups_at_once() -> None:
+    """What is told of one wish is not taken for the other."""
+    groups = {"one": [0], "other": [1]}
+    applications = Applications(Cluster(nodes=3, groups=groups, latency_ms=(1, 50), seed=2))
+    documents = {(node, name): Document() for node in range(3) for name in groups}
+
+    async def application(node: VirtualNode) -> None:
+        lives = [documents[node.id, name].live(node, name) for name in groups]
+        await asyncio.gather(*lives)
+
+    async def story() -> None:
+        for node in range(3):
+            applications.start(node, application)
+        for number in range(5):
+            for name in groups:
+                await applications.nodes[2].group(name).publish(b"2:%d" % (number + 1))
+        await asyncio.sleep(20)
+        for name in groups:
+            lines = [sorted(documents[node, name].lines) for node in range(3)]
+            assert lines[0] == lines[1] == lines[2] and len(lines[0]) == 5
+
+    applications.run(story())

@@ -181,5 +181,5 @@ SPEC = ProtocolSpec(
     rare=["reliable_sending.caught_up"],
     events=stamped_broadcast.EVENTS,
     cost="one entry per slot that changed on the link: 0 to n - 1 of 2 to 10 bytes",
-    offers=["explain", "new_groups", "made_groups"],
+    offers=["explain", "new_groups", "made_groups", "states"],
 )

@@ -144,7 +144,7 @@ SPEC = ProtocolSpec(
     },
     rare=["viewed_broadcast.decided", "viewed_broadcast.expelled", "viewed_broadcast.let_in"],
     cost="one entry per origin that published since the last change of members, of 1 to 10 bytes",
-    offers=["explain", "stability", "new_groups"],
+    offers=["explain", "stability", "new_groups", "states"],
     closes_groups=True,
     agrees_on_members=True,
     commands=[

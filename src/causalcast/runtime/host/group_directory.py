@@ -215,7 +215,7 @@ class GroupDirectory:
             if self.on_states is not None:
                 self._state.later(self.on_states, origin, body)
             return False
-        news = decode_news(body)
+        news = decode_news(body) if "made_groups" in self._protocol.offers else None
         if news is None or len(news.name) > LONGEST_NAME.value:
             self._observed.notes["groups.nonsense"] += 1
             return False

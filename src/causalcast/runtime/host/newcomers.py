@@ -89,6 +89,7 @@ KEPT_FOR = Span(
     about="how long a giver keeps a state, or the wish for one, that nobody asks for",
 )
 
+STATES: Final = "states"  # among what a protocol offers
 WORD: Final = b"state "  # news that begin so are of states
 STATE: Final = "state"  # kinds of requests
 STATE_PIECE: Final = "state_piece"
@@ -104,11 +105,11 @@ def is_about_states(body: bytes) -> bool:
 
 def check_hands_over(protocol: ProtocolSpec, is_kept: bool) -> None:
     """Raise NodeError where no state can be handed over, with the reason."""
-    if "made_groups" not in protocol.offers:
+    if STATES not in protocol.offers:
         raise NodeError(
             f"{protocol.name} cannot hand a state to newcomers: not everything reaches every node "
             "in causal order, so nobody can tell which messages a newcomer will never get; choose "
-            "a protocol that offers made_groups (`causalcast protocols`)"
+            "a protocol that offers states (`causalcast protocols`)"
         )
     if not is_kept:
         raise NodeError(
@@ -234,7 +235,7 @@ class Newcomers:
         self._wishes: dict[tuple[NodeId, GroupId], _Wish] = {}
         self._cuts: dict[tuple[NodeId, GroupId], _Cut] = {}
         self._one_at_a_time: dict[GroupId, asyncio.Lock] = {}
-        self._cut_for_me: set[tuple[NodeId, str]] = set()  # givers and nonces
+        self._cut_by: dict[str, set[NodeId]] = {}  # by wish of this node who has cut a state
         direct.answers[STATE] = self._asked_for_state
         direct.answers[STATE_PIECE] = self._asked_for_piece
 
@@ -245,8 +246,8 @@ class Newcomers:
         words = body.decode(errors="replace").split(" ")
         if len(words) == 4 and words[1] == "want" and words[2].isdecimal():
             self._heard_wish(origin, GroupId(int(words[2])), words[3])
-        elif len(words) == 4 and words[1] == "cut" and words[2] == str(self._me):
-            self._cut_for_me.add((origin, words[3]))
+        elif len(words) == 4 and words[1] == "cut" and words[3] in self._cut_by:
+            self._cut_by[words[3]].add(origin)
 
     def _heard_wish(self, origin: NodeId, group: GroupId, nonce: str) -> None:
         if origin == self._me or self._desk.objection(group):
@@ -262,7 +263,8 @@ class Newcomers:
     # Giving
 
     async def _asked_for_state(self, peer: NodeId, group_id: int, body: bytes) -> bytes:
-        return msgspec.msgpack.encode(self._answer(peer, GroupId(group_id), body.decode("ascii")))
+        nonce = body.decode(errors="replace")
+        return msgspec.msgpack.encode(self._answer(peer, GroupId(group_id), nonce))
 
     def _answer(self, peer: NodeId, group: GroupId, nonce: str) -> Answered:
         reason = self._desk.objection(group)
@@ -288,9 +290,9 @@ class Newcomers:
         return Answered(READY, "", len(cut.state), cut.check, cut.position)
 
     async def _asked_for_piece(self, peer: NodeId, group_id: int, body: bytes) -> bytes:
-        nonce, _, start = body.decode("ascii").partition(" ")
+        nonce, _, start = body.decode(errors="replace").partition(" ")
         cut = self._cuts.get((peer, GroupId(group_id)))
-        if cut is None or cut.nonce != nonce or cut.state is None:
+        if cut is None or cut.nonce != nonce or cut.state is None or not start.isdecimal():
             raise NodeError("it has no such state any more; ask for another one")
         cut.used_at = asyncio.get_running_loop().time()
         return cut.state[int(start) : int(start) + PIECE.value]
@@ -372,10 +374,13 @@ class Newcomers:
         try:
             while True:
                 nonce = self._desk.draw()
-                self._cut_for_me.clear()
+                self._cut_by[nonce] = set()
                 self.waits[group] = "nobody was asked yet"
                 await self._desk.tell(WORD + f"want {int(group)} {nonce}".encode())
-                found = await self._ask_for_it(group, nonce, patience)
+                try:
+                    found = await self._ask_for_it(group, nonce, patience)
+                finally:
+                    del self._cut_by[nonce]
                 if found is not None:
                     return found
                 patience = min(2 * patience, 60 * PATIENCE.value)
@@ -468,7 +473,7 @@ class Newcomers:
 
     async def _cut_is_here(self, giver: NodeId, nonce: str) -> None:
         """Wait for the news of the cut: all that is in the state was delivered when they are."""
-        while (giver, nonce) not in self._cut_for_me:
+        while giver not in self._cut_by[nonce]:
             await asyncio.sleep(LOOK_EVERY.value)
 
     def _check_somebody_has_it(self, group: GroupId, refused: dict[NodeId, str]) -> None:

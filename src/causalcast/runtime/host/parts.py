@@ -22,7 +22,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.journal_keeper import JournalKeeper
 from causalcast.runtime.host.key_watch import KeyWatch
 from causalcast.runtime.host.memberships import Memberships
-from causalcast.runtime.host.newcomers import Newcomers
+from causalcast.runtime.host.newcomers import STATES, Newcomers
 from causalcast.runtime.host.observed import Observed
 from causalcast.runtime.host.publishing import Publishing
 from causalcast.runtime.host.readers import Readers
@@ -155,6 +155,7 @@ class Parts:
             signatures,
             None if tls is None else lambda: tls.revocations.nodes,
             "made_groups" in protocol.offers,
+            STATES in protocol.offers,
         )
         self.arrivals = Arrivals(
             stack, steps, wire.codec, admission, waiting, inbox, rows, acquaintances, book,

@@ -11,7 +11,7 @@ from causalcast.errors import NodeError
 from causalcast.runtime.host.acknowledgements import Acknowledgements
 from causalcast.runtime.host.group_directory import GroupDirectory
 from causalcast.runtime.host.inbox import Inbox
-from causalcast.runtime.host.newcomers import check_hands_over
+from causalcast.runtime.host.newcomers import STATES, check_hands_over
 from causalcast.runtime.host.publishing import Publishing
 from causalcast.runtime.host.running import Running
 from causalcast.runtime.links.links import Links
@@ -64,7 +64,7 @@ class StateDesk:
 
     def joins(self, group: GroupId) -> None:
         """The node is about to be a member from now on: it lacks what was before."""
-        if self._is_kept and "made_groups" in self._config.blueprint.protocol.offers:
+        if self._is_kept and STATES in self._config.blueprint.protocol.offers:
             self._inbox.lacking[group] = None
             self._acknowledgements.put(StateStands(int(group), True, {}))
 

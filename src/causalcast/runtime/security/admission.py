@@ -9,7 +9,7 @@ from typing import Final
 
 from causalcast.core.groups import Groups
 from causalcast.core.ids import NODE_LIMIT, NUMBER_BITS, NUMBER_MASK, NodeId
-from causalcast.core.made_groups import FIRST_MADE
+from causalcast.core.made_groups import FIRST_MADE, NEWS
 from causalcast.core.message import Message, Publication
 from causalcast.errors import Rejected, WireError
 from causalcast.parts.addressed.addressed_messages import EVERYBODY
@@ -35,16 +35,20 @@ class Admission:
         signatures: Signatures | None,
         revoked: Callable[[], frozenset[int]] | None = None,
         takes_made: bool = False,
+        takes_news: bool = False,
     ) -> None:
         """`nodes`: all there are, None where they come and go; `published`: my last number;
         `furthest`: the greatest number of an origin that may come now, as the protocol says;
         `revoked`: the nodes that the authority has revoked, None where there is none;
         `takes_made`: whether there may be groups that are made later. News of one may come behind
-        what is published there, so that is looked at when it is delivered."""
+        what is published there, so that is looked at when it is delivered. `takes_news`: whether
+        news may come, of such groups or of states for newcomers."""
         self._revoked = revoked
         self._me = me
         self._groups = len(groups.names)
-        self._first_made = FIRST_MADE if takes_made else NODE_LIMIT
+        self._first_made = int(NEWS) if takes_news else NODE_LIMIT
+        if takes_made:
+            self._first_made = FIRST_MADE
         self._nodes = None if nodes is None else frozenset(nodes)
         self._rights = rights
         self._published = published

@@ -10,8 +10,8 @@ Not from a paper. The rules that are not plain:
 - Of two nodes that know one another the one with the greater id dials at once, the other one after
   a pause. So dials seldom cross, and a node whose name has not reached the other end is linked all
   the same.
-- A name is only hearsay until there was a link. One that never answers is not dialled for ever;
-  whoever it belongs to dials us when it comes.
+- A name is only hearsay until there was a link. One that never answers is dialled ever more
+  seldom: names are cheap to make up.
 - Who was removed (`out.let_go`) is not dialled any more. It may dial, and is taken as a neighbour:
   somebody has to tell it that it was removed.
 """
@@ -28,7 +28,7 @@ TELL: Final = "tell"
 MOST_NODES: Final = Limit(
     "overlays.open_mesh.most_nodes",
     1024,
-    least=2,
+    least=64,
     most=1 << 16,
     unit="nodes",
     about="nodes that one knows of; further names are not taken in",
@@ -41,13 +41,13 @@ LONGEST_PAUSE: Final = Limit(
     unit="times",
     about="the longest pause before a dial, or before names are told again, in first pauses",
 )
-DIALS_ON_HEARSAY: Final = Limit(
-    "overlays.open_mesh.dials_on_hearsay",
-    64,
-    least=1,
-    most=1 << 20,
-    unit="dials",
-    about="of a node that there never was a link to, before it is left to dial itself",
+LONGEST_ON_HEARSAY: Final = Limit(
+    "overlays.open_mesh.longest_on_hearsay",
+    1024,
+    least=32,
+    most=1 << 16,
+    unit="times",
+    about="the same before a dial to a node that there never was a link to",
 )
 
 
@@ -74,13 +74,12 @@ class Heard(Message):
 class Peer:
     """What is known of another node."""
 
-    __slots__ = ("dials", "is_dialled", "link", "slowness", "told", "was_linked")
+    __slots__ = ("is_dialled", "link", "slowness", "told", "was_linked")
 
     def __init__(self) -> None:
         self.link: LinkId | None = None
         self.is_dialled = False  # the answer is not there yet
         self.was_linked = False
-        self.dials = 0  # since it was heard of, while it is hearsay
         self.slowness = 1  # how many first pauses the next one takes
         self.told: dict[NodeId, None] = {}  # names that it has, on this link
 
@@ -174,17 +173,14 @@ class OpenMesh(Overlay):
             return
         if state.link is None and not state.is_dialled:
             state.is_dialled = True
-            state.dials += 1
             out.open_link(node)
 
     def _dial_later(self, node: NodeId, state: Peer, out: Outbox) -> None:
         if self._has_left or node in self._let_go:
             return
-        if not state.was_linked and state.dials >= DIALS_ON_HEARSAY.value:
-            out.note("open_mesh.not_dialled", node)
-            return
         out.start_timer(DIAL, self._retry_after * state.slowness, node)
-        state.slowness = min(2 * state.slowness, LONGEST_PAUSE.value)
+        most = LONGEST_PAUSE.value if state.was_linked else LONGEST_ON_HEARSAY.value
+        state.slowness = min(2 * state.slowness, most)
 
     # Names
 

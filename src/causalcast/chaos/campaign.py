@@ -487,9 +487,11 @@ class _Story:
             if now != before:
                 before, since = now, time.monotonic()
             steady = time.monotonic() - since
-            if self._resumes and steady > STEADY_FOR / 8 and self._is_equal(statuses):
+            # Who came later lacks what was published before: the judge says whether that is all.
+            has_all = self._resumes and self._plan.overlay not in CHANGING
+            if has_all and steady > STEADY_FOR / 8 and self._is_equal(statuses):
                 return
-            if not self._resumes and steady > STEADY_FOR and all(map(_is_at_rest, statuses)):
+            if not has_all and steady > STEADY_FOR and all(map(_is_at_rest, statuses)):
                 return
             time.sleep(0.1)
         raise NodeError(f"{patience:.0f} s after the last fault somebody still lacks messages")

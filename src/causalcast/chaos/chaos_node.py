@@ -79,12 +79,20 @@ class Application:
 
     async def run(self, node: Node) -> None:
         """Publish, answer and keep the ledger until cancelled."""
+        await self._be_let_in(node)
         groups = [node.group(name) for name in node.status()["groups"]]
         async with asyncio.TaskGroup() as tasks:
             for _ in range(AT_ONCE):
                 tasks.create_task(self._publish_all_the_time(groups))
             for group in groups:
                 tasks.create_task(self._receive(node, group, groups))
+
+    async def _be_let_in(self, node: Node) -> None:
+        """Where members let a node in, it is in no group before, and cannot publish."""
+        config = node.config
+        if config.is_changing() and config.restart() == "resume":
+            while not (node.status()["takes_part"] and node.status()["groups"]):
+                await asyncio.sleep(0.05)
 
     async def _publish_all_the_time(self, groups: list[Group]) -> None:
         while not self._quiet.is_set():

@@ -6,7 +6,14 @@ from causalcast.nodeworld.campaign import run_campaign
 from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.trial import try_plan
 
-PROTOCOLS = ("vector_clock_broadcast", "cbcast", "locamu", "causal_separators", "cptcast")
+PROTOCOLS = (
+    "vector_clock_broadcast",
+    "viewed_broadcast",
+    "cbcast",
+    "locamu",
+    "causal_separators",
+    "cptcast",
+)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -198,13 +198,16 @@ class Application:
         loop, ledger = asyncio.get_running_loop(), self._ledger
         began = loop.time()
         ledger.waits += 1
-        with contextlib.suppress(TimeoutError):  # then nobody knows whether it was published
+        try:
             with self._calls_its_node("publish"):
                 receipt = await asyncio.wait_for(group.publish(body), within)
             ledger.published[receipt.id] = body
             ledger.said.append(Said(group.name, body, began))
             ledger.longest_wait = max(ledger.longest_wait, loop.time() - began)
-        ledger.waits -= 1
+        except TimeoutError:
+            pass  # nobody knows whether it was published
+        finally:
+            ledger.waits -= 1  # also if it was refused: whoever was removed publishes no more
         kept = self._node.host().parts.stack.multicast.kept_bytes()
         ledger.most_kept = max(ledger.most_kept, kept)
 

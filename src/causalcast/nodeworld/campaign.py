@@ -109,7 +109,8 @@ def expected_to_fire(protocol: str) -> tuple[str, ...]:
     of_resumed = EXPECTED_OF_RESUMED if is_resumed else ()
     of_made = ("group_changed",) if "made_groups" in spec.offers else ()
     of_reborn = EXPECTED_OF_REBORN if spec.ends else ()
-    return (*EXPECTED, *of_made, *of_resumed, *of_reborn, *tales_of(is_resumed))
+    of_members = ("gone",) if spec.agrees_on_members else ()
+    return (*EXPECTED, *of_made, *of_resumed, *of_reborn, *of_members, *tales_of(is_resumed))
 
 
 def run_campaign(

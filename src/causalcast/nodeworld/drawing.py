@@ -91,6 +91,8 @@ def _draw(protocol: str, seed: int) -> Plan:
     if is_resumed and plan.is_durable and chance.random() < 0.2:
         plan.events += _old_disk(plan, chance)
     tell(plan, is_resumed)
+    if find_protocol(protocol).agrees_on_members:
+        _remove_somebody(plan)
     plan.events.sort(key=lambda event: event.at)
     plan.drawn_limits = drawn_limits(protocol, seed, plan.limits)
     _let_it_be_carried(plan)
@@ -179,6 +181,23 @@ def _some_event(plan: Plan, chance: random.Random) -> list[Event]:
     if kind == "slow":
         return [Event(at, kind, (machine, other), chance.choice((0.3, 2.0, 8.0)))]
     return [Event(at, kind, (machine, other))]
+
+
+def _remove_somebody(plan: Plan) -> None:
+    """In some worlds operators say that one machine is gone, whether it is or not. A majority of
+    the others can always agree. Drawn apart, so that what else a seed means stays."""
+    chance = random.Random(f"removal/{plan.protocol}/{plan.seed}")
+    if plan.machines < 3 or not plan.is_durable or chance.random() < 0.4:
+        return
+    plan.may_be_removed = True
+    whom = chance.randint(1, plan.machines)
+    others = [machine for machine in range(1, plan.machines + 1) if machine != whom]
+    at = chance.uniform(0.5, UNTIL)
+    if chance.random() < 0.5:
+        plan.events.append(Event(max(0.1, at - 0.3), "kill", (whom,)))
+    for by in chance.sample(others, chance.choice((1, 2))):
+        plan.events.append(Event(at + chance.choice((0.0, 0.0, 0.01, 0.5)), "gone", (by, whom)))
+    plan.events.append(Event(at + chance.choice((0.1, 1.0, 3.0)), "start", (whom,)))
 
 
 def _end_of(machine: int, at: float, back: float, chance: random.Random) -> list[Event]:

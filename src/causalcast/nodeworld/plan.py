@@ -56,6 +56,7 @@ class Plan:
     state_bytes: int = 0  # of what they are given, beside what was said
     has_readers: bool = False  # with names, at nodes
     makes_groups: bool = False  # applications and clients make groups, and remove them
+    may_be_removed: bool = False  # members remove one of them, rightly or not
     tale: str = ""  # what the world is about, if it is about something
 
     def draws_times(self) -> bool:

@@ -155,6 +155,17 @@ class SimProcess:
         if self._life is not None:
             self._life.go_on(self._network.loop)
 
+    def command(self, words: str) -> bool:
+        """Whether its node does what an operator commands; who stands still hears nothing."""
+        life, node = self._life, self.node
+        if life is None or node is None or life.stands_still:
+            return False
+        try:
+            life.context().run(node.command, words)
+        except CausalcastError:  # something speaks against it
+            return False
+        return True
+
     def copy_disk(self) -> None:
         """Keep what is on its disk now."""
         self._copy = self.disk.copy()

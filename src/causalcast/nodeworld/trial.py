@@ -106,6 +106,8 @@ class World:
         if event.kind.startswith("client_"):
             return self.clients is not None and await self.clients.happens(event)
         who = self.processes[event.machines[0]]
+        if event.kind == "gone":
+            return who.command(f"gone {self.processes[event.machines[1]].config.node}")
         if len(event.machines) == 2:
             return self._happens_between(event, who, self.processes[event.machines[1]])
         if event.kind in ENDINGS and self.plan.is_joined and not self._is_missed_by_nobody(who):

@@ -90,7 +90,8 @@ def judge_world(
     if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
-            whole = False if is_joined or plan.is_open or is_misled else None
+            partly = is_joined or plan.is_open or plan.may_be_removed
+            whole = False if partly or is_misled else None
             run = import_records(iter(lines), "ledgers", whole=whole)
             found = _violations(run, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]

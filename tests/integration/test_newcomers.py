@@ -284,3 +284,19 @@ def test_a_node_that_is_new_in_the_cluster_takes_the_state(tmp_path: Path) -> No
             await one.stop()
 
     asyncio.run(asyncio.wait_for(story(), 3 * PATIENCE))
+
+
+def test_who_may_not_publish_may_not_ask(tmp_path: Path) -> None:
+    rights = "[rights.doc]\npublish = [1, 2]\nsubscribe = [1, 2]"
+    town = Neighbourhood(tmp_path, 3, groups='all = "*"\ndoc = [1, 2]', more=rights)
+
+    async def story() -> None:
+        async with town.running() as nodes:
+            nodes[0].group("doc").on_ask(lambda asked: b"%d" % asked.origin)
+            assert await nodes[1].group("doc").ask(1, b"?") == b"2"
+            with pytest.raises(NodeError, match="node 1: no right to ask in 'doc'"):
+                await nodes[2].group("doc").ask(1, b"?")
+            with pytest.raises(NodeError, match="node 3: it is no member of the group"):
+                await nodes[0].group("doc").ask(3, b"?")
+
+    asyncio.run(story())

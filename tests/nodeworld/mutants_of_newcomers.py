@@ -9,7 +9,7 @@ from causalcast.runtime.host.inbox import Inbox
 from causalcast.runtime.host.newcomers import Newcomers
 from causalcast.runtime.host.state_desk import StateDesk
 from causalcast.runtime.storage.durable_entry import Memory, StateStands
-from causalcast.swarm.mutant import Mutant, Patch
+from causalcast.swarm.mutant import Mutant, Patch, Rewritten
 
 COMPACTED = Compaction.__init__
 TAKES = Memory._take_state
@@ -50,7 +50,7 @@ def compacted_without_lacks(self: Compaction, snapshot: Any, inbox: Inbox, *more
     inbox.lacking = lacking
 
 
-def bug(name: str, mechanism: str, *patches: Patch) -> Mutant:
+def bug(name: str, mechanism: str, *patches: Patch | Rewritten) -> Mutant:
     return Mutant(name, mechanism, ["any"], patches)
 
 
@@ -75,6 +75,17 @@ MUTANTS = [
         "pieces follow one another, and a digest says so",
         Patch(newcomers, "_digest", lambda _: b""),
         Patch(Newcomers, "_asked_for_piece", the_first_twice),
+    ),
+    bug(
+        "piece_lost",
+        "all pieces of a state are there before it is believed",
+        Rewritten(
+            Newcomers,
+            "_fetch",
+            "there += piece",
+            "there += piece if there else bytes(len(piece))",
+            [(" and _digest(bytes(there)) == answer.check", "")],
+        ),
     ),
     bug(
         "stream_doubled",

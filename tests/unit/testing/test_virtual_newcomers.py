@@ -407,3 +407,25 @@ def test_two_groups_at_once() -> None:
             assert lines[0] == lines[1] == lines[2] and len(lines[0]) == 5
 
     applications.run(story())
+
+
+def test_who_was_read_by_name_alone_for_a_while_lacks_the_state() -> None:
+    """What came meanwhile was not handed to its plain reader."""
+    applications = Applications(Cluster(nodes=2, groups={"doc": [0, 1]}))
+    documents = [Document(), Document()]
+
+    async def story() -> None:
+        applications.start(0, documents[0].live)
+        applications.start(1, _nothing)
+        group = applications.nodes[1].group("doc")
+        await group.subscribe("other")
+        await group.set_plain_reader(False)
+        await say(applications, 0, "0:1")
+        await asyncio.sleep(1)
+        await group.set_plain_reader(True)
+        applications.in_life(applications.nodes[1].life, documents[1].live(applications.nodes[1]))
+        await say(applications, 0, "0:2")
+        await asyncio.sleep(5)
+        assert documents[1].lines == ["0:1", "0:2"] and len(documents[1].began) == 1
+
+    applications.run(story())

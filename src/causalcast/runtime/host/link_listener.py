@@ -18,7 +18,6 @@ from causalcast.runtime.node_trace import DROP
 from causalcast.runtime.security.identity import Passport
 from causalcast.wire.framing import BESIDE
 
-DIRECT: Final = bytes((BESIDE,))
 LINK_BITS_PER_LIFE: Final = 20  # a million dials before the numbers of the next life begin
 
 
@@ -81,12 +80,12 @@ class LinkListener:
         """Frames came on a current link; raises WireError for one that is no message."""
         if self._running.has_gone:
             return
-        beside = [frame for frame in frames if frame[:1] == DIRECT]
+        beside = [frame for frame in frames if frame and frame[0] == BESIDE]
         if not beside:
             self._parts.arrivals.take(link, frames, self._loop.time())
             return
         copies = [bytes(frame[1:]) for frame in beside]
-        others = [frame for frame in frames if frame[:1] != DIRECT]
+        others = [frame for frame in frames if not frame or frame[0] != BESIDE]
         if others:
             self._parts.arrivals.take(link, others, self._loop.time())
         for data in copies:

@@ -411,7 +411,6 @@ class Newcomers:
         finally:
             for task in tasks.values():
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def _ask_until_it_gives(
         self, peer: NodeId, group: GroupId, nonce: str, tried: "_Tried"

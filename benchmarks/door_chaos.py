@@ -1,9 +1,9 @@
 """Chaos at the door: processes of nodes are killed and frozen, connections are cut, clients move.
 
-Three nodes with storage, on a line, and clients in Python, in JavaScript and over HTTP that publish
-to two groups and read both. One blow after the other falls: SIGKILL of a node, which comes back,
-SIGSTOP and SIGCONT, or a connection of a client that breaks. Publishing and reading go on
-meanwhile.
+Three nodes with storage, on a line, and clients in Python, in JavaScript (under Node, and as pages
+in Chromium) and over HTTP that publish to two groups and read both. One blow after the other falls:
+SIGKILL of a node, which comes back, SIGSTOP and SIGCONT, or a connection of a client that breaks.
+Publishing and reading go on meanwhile.
 
 At the end every client must have handled every publication that any client was told of, once.
 `verify` judges the logs of the clients, as processes of a run: no effect before its cause.
@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any, Protocol
+
+from door_chaos_browser import Browser, ChromiumClient
 
 import causalcast.clients
 from causalcast import RemoteGroups, RemoteNode, connect, verify
@@ -44,6 +46,7 @@ LIMITS = {
     "clients.dialling.alive_every": ALIVE,
     "clients.dialling.open_within": 6.0,
 }
+TIMES = {"stay": STAY * 1000, "alive": ALIVE * 1000, "openWithin": 6000}  # the same in JavaScript
 JAVASCRIPT = Path(__file__).with_suffix("").with_name("door_chaos_client.mjs")
 
 
@@ -141,10 +144,9 @@ class JavaScriptClient:
             log.parent.parent / f"{self.name}.mjs"
         )  # Node takes a .js file for another kind of module
         shutil.copy(script, module)
-        times = {"stay": STAY * 1000, "alive": ALIVE * 1000, "openWithin": 6000}
         self._process = await asyncio.create_subprocess_exec(
             *("node", "--no-warnings", "--experimental-websocket", JAVASCRIPT, module, self.name),
-            *(log, json.dumps(times), *urls),
+            *(log, json.dumps(TIMES), *urls),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -303,7 +305,15 @@ class HttpClient:
 class Chaos:
     """The cluster, the clients, and what befalls them."""
 
-    def __init__(self, folder: Path, seed: int, python: int, javascript: int, http: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        python: int,
+        javascript: int,
+        http: int,
+        chromium: int,
+    ) -> None:
         self.folder = folder
         self._chance = random.Random(seed)
         groups = {group: [1, 2, 3] for group in GROUPS}
@@ -319,13 +329,22 @@ class Chaos:
             HttpClient(f"http-{number}", random.Random(seed + 100 + number))
             for number in range(http)
         ]
+        self._browser = Browser(folder / "site") if chromium else None
+        if self._browser is not None:
+            self._clients += [
+                ChromiumClient(f"chromium-{number}", self._browser, TIMES)
+                for number in range(chromium)
+            ]
         doors = {*self._cluster.addresses.values(), *map(self._cluster.door_of, (1, 2, 3))}
         free = [one for one in free_addresses(9) if not any(one in door for door in doors)]
         self._http = free[:3]
         for node, address in zip(self._cluster.ids, self._http, strict=True):
             with self._cluster.config_of(node).open("a") as config:
                 config.write(f'http = "{address}"\n')
+                if self._browser is not None:
+                    config.write(f'origins = ["{self._browser.origin}"]\n')
         self.blows: collections.Counter[str] = collections.Counter()
+        self._started: list[Client] = []
 
     async def run(self, blows: list[str]) -> dict[str, Any]:
         """All of it; what the judge says, and how much there was."""
@@ -339,6 +358,7 @@ class Chaos:
                 if isinstance(client, HttpClient):
                     turned = self._http
                 await client.start(turned, self.folder / "logs" / f"{client.name}.jsonl")
+                self._started.append(client)
             for blow in blows:
                 await asyncio.sleep(self._chance.random() * 0.6)
                 await self._strike(blow)
@@ -347,8 +367,10 @@ class Chaos:
             far = [client.far() for client in self._clients]
         finally:
             for client in self._clients:
-                if client.far()["published"]:
+                if client in self._started:
                     await client.close()
+            if self._browser is not None:
+                await self._browser.close()
             for node in self._cluster.ids:
                 if self._cluster.is_running(node):
                     self._cluster.kill(node)
@@ -408,12 +430,18 @@ def drawn(count: int, seed: int) -> list[str]:
 
 
 def play(
-    folder: Path, seed: int, python: int, javascript: int, blows: list[str], http: int = 0
+    folder: Path,
+    seed: int,
+    python: int,
+    javascript: int,
+    blows: list[str],
+    http: int = 0,
+    chromium: int = 0,
 ) -> dict[str, Any]:
     """One run in `folder`, which must not be there."""
     limits_of("clients")
     with set_to(LIMITS):
-        return asyncio.run(Chaos(folder, seed, python, javascript, http).run(blows))
+        return asyncio.run(Chaos(folder, seed, python, javascript, http, chromium).run(blows))
 
 
 def main() -> int:
@@ -423,6 +451,7 @@ def main() -> int:
     parser.add_argument("--python", type=int, default=4, help="clients in Python")
     parser.add_argument("--javascript", type=int, default=3, help="clients under Node")
     parser.add_argument("--http", type=int, default=2, help="clients over HTTP")
+    parser.add_argument("--chromium", type=int, default=0, help="clients that are pages there")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a new folder for logs, instead of a passing one")
     given = parser.parse_args()
@@ -431,7 +460,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as passing:
         folder = given.keep or Path(passing) / "chaos"
         blows = drawn(given.blows, given.seed)
-        found = play(folder, given.seed, given.python, given.javascript, blows, given.http)
+        found = play(
+            folder,
+            given.seed,
+            given.python,
+            given.javascript,
+            blows,
+            given.http,
+            given.chromium,
+        )
     print(json.dumps(found, indent=2))
     return 0 if found["fine"] else 1
 

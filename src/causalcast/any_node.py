@@ -114,6 +114,9 @@ class AnyReader(Protocol):
     ) -> Sequence[AnyMessage]:
         """The next messages: what waits, but at most `most`; one if none waits yet."""
 
+    def batches(self, most: int = 1000) -> AsyncIterator[Sequence[AnyMessage]]:
+        """All messages from now on, as many together as wait, but at most `most`."""
+
     async def ack_many(self, messages: Iterable[AnyMessage]) -> None:
         """Acknowledge all of them."""
 

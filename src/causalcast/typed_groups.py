@@ -105,6 +105,13 @@ class TypedReader(Generic[T]):
                     raw.give_back()
         return found
 
+    async def batches(self, most: int = 1000) -> AsyncIterator[list[TypedMessage[T]]]:
+        """All messages from now on, as many together as wait, but at most `most`."""
+        while True:
+            messages = await self.receive_many(most)
+            if messages:
+                yield messages
+
     async def ack_many(self, messages: "Iterable[TypedMessage[T]]", durable: bool = False) -> None:
         """Acknowledge all of them; with `durable`, at a real node, it returns when all marks are on
         disk."""

@@ -73,7 +73,20 @@ class SyncTypedReader(Generic[T]):
     ) -> list[SyncTypedMessage[T]]:
         """The next messages: what waits, but at most `most`; one if none waits yet. Fewer, or none,
         where some cannot be decoded."""
-        waiting: list[AnySyncMessage] = list(self.untyped.receive_many(most, timeout))
+        return self._all_decoded(list(self.untyped.receive_many(most, timeout)))
+
+    def batches(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> Iterator[list[SyncTypedMessage[T]]]:
+        """All messages, as many together as wait, but at most `most`; ends when none has come for
+        `timeout` seconds."""
+        for raw in self.untyped.batches(most, timeout):
+            messages = self._all_decoded(list(raw))
+            if messages:
+                yield messages
+
+    def _all_decoded(self, waiting: list[AnySyncMessage]) -> list[SyncTypedMessage[T]]:
+        """Those that carry values; what is behind one that does not comes again."""
         found: list[SyncTypedMessage[T]] = []
         try:
             while waiting:

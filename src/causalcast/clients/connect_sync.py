@@ -169,6 +169,14 @@ class SyncRemoteGroup:
                 return
             yield message
 
+    def batches(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> Iterator[list[SyncRemoteMessage]]:
+        """All messages, as many together as wait, but at most `most`; ends when none has come for
+        `timeout` seconds."""
+        while messages := self.receive_many(most, timeout):
+            yield messages
+
     def ack_many(self, messages: Iterable[SyncRemoteMessage]) -> None:
         """Acknowledge all of them."""
         remote = [message.raw for message in messages]

@@ -61,6 +61,12 @@ class GroupReader(ABC, Generic[Received]):
         has come after `timeout` seconds."""
         return await as_many(self.receive, self._take, most, timeout)
 
+    async def batches(self, most: int = 1000) -> AsyncIterator[list[Received]]:
+        """All messages from now on, as many together as wait, but at most `most`: one transaction
+        and one `ack_many` for all of them. A loop that is left or cancelled has lost none."""
+        while True:
+            yield await self.receive_many(most)
+
     async def ack_many(self, messages: Iterable[AnyMessage]) -> None:
         """Acknowledge all of them."""
         for message in messages:

@@ -152,6 +152,14 @@ class SyncReading:
         while (message := self.receive(timeout)) is not None:
             yield message
 
+    def batches(
+        self, most: int = 1000, timeout: float | None = None
+    ) -> Iterator[list[SyncMessage]]:
+        """All messages, as many together as wait, but at most `most`; ends when none has come for
+        `timeout` seconds."""
+        while messages := self.receive_many(most, timeout):
+            yield messages
+
     def __iter__(self) -> Iterator[SyncMessage]:
         return self.messages()
 

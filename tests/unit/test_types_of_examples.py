@@ -6,6 +6,7 @@ One that imports what is not installed here is left out, and said so.
 import ast
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+# Where `.ci/run` has npm put it, or on the path.
+PYRIGHT = shutil.which(
+    "pyright", path=f"{os.environ.get('CAUSALCAST_NODE_MODULES', '')}/.bin{os.pathsep}{os.defpath}"
+) or shutil.which("pyright")
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
@@ -55,9 +60,10 @@ def test_mypy_accepts_the_examples() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pyright") is None, reason="there is no pyright here")
+@pytest.mark.skipif(PYRIGHT is None, reason="there is no pyright here")
 def test_pyright_accepts_the_examples() -> None:
-    command = ["pyright", "--outputjson", "--pythonpath", sys.executable, *checkable()]
+    assert PYRIGHT is not None
+    command = [PYRIGHT, "--outputjson", "--pythonpath", sys.executable, *checkable()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = json.loads(done.stdout)["generalDiagnostics"]
     assert not [f"{one['file']}: {one['message']}" for one in said if one["severity"] == "error"]

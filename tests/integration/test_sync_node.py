@@ -1,6 +1,8 @@
 """The synchronous face: threads, timeouts and interrupts lose nothing, and it ends well."""
 
+import os
 import random
+import select
 import signal
 import threading
 import time
@@ -8,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from door_nodes import Doors
 from loopback_nodes import PATIENCE, Neighbourhood
 
-from causalcast import SyncNode
+from causalcast import SyncNode, connect_sync
 from causalcast.errors import NodeError
 from causalcast.runtime.sync_node import SyncMessage
 
@@ -175,3 +178,30 @@ def test_a_callback_reads_groups_together(tmp_path: Path) -> None:
         assert is_over.wait(PATIENCE)
         assert received == sent
         assert errors == ["a callback of the node cannot wait for it; use another thread"]
+
+
+def test_a_forked_process_is_told_that_it_has_no_node(tmp_path: Path) -> None:
+    """Before, it waited for a thread that only its parent has."""
+    doors = Doors(tmp_path, 1)
+    with SyncNode(doors.config(1)) as node, connect_sync(doors.url(1)) as client:
+        told, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            words = []
+            for one in (node, client):
+                try:
+                    one.group("all").publish(b"from the child")
+                except NodeError as error:
+                    words.append(str(error))
+                one.close()
+            os.write(write, "\n".join(words).encode())
+            os._exit(0)
+        os.close(write)
+        is_told, _, _ = select.select([told], [], [], PATIENCE)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert is_told, "it waits for ever"
+        assert os.read(told, 10_000).decode().count("forked off") == 2
+        os.close(told)
+        node.group("all").publish(b"from the parent")
+        client.group("all").publish(b"from the parent")

@@ -26,6 +26,7 @@ from causalcast.clients.remote_group import (
     RemoteReceipt,
 )
 from causalcast.errors import NodeError
+from causalcast.forks import OwnProcess
 from causalcast.groups_by_name import SyncGroupsByName
 from causalcast.wrapped_message import WrappedMessage
 
@@ -194,6 +195,7 @@ class SyncRemoteNode(SyncGroupsByName[SyncRemoteGroup]):
     def __init__(self, make: Callable[[], RemoteNode]) -> None:
         self._make = make
         make()  # what is wrong with the arguments is told here
+        self._process = OwnProcess()
         self._remote: RemoteNode | None = None
         self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread | None = None
@@ -220,7 +222,10 @@ class SyncRemoteNode(SyncGroupsByName[SyncRemoteGroup]):
         self.close()
 
     def close(self) -> None:
-        """Hang up; what was acknowledged is told first."""
+        """Hang up; what was acknowledged is told first. In a process that was forked off there is
+        nothing to close."""
+        if not self._process.is_this:
+            return
         if self._remote is not None:
             self.run(self._remote.close())
             self._remote = None
@@ -262,6 +267,9 @@ class SyncRemoteNode(SyncGroupsByName[SyncRemoteGroup]):
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Let the loop do something, and wait for it."""
+        if not self._process.is_this:
+            work.close()
+        self._process.check()
         if self._thread is None or not self._thread.is_alive():
             work.close()
             raise NodeError("not connected; use `with causalcast.connect_sync(...)`")

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from causalcast.any_node import Restore, Save, Since
 from causalcast.core.ids import MessageId, NodeId
 from causalcast.errors import CausalcastError, NodeError
+from causalcast.forks import OwnProcess
 from causalcast.groups_by_name import SyncGroupsByName
 from causalcast.runtime.host.asking import Asked
 from causalcast.runtime.node import Controlled, Group, Node, Receipt
@@ -271,6 +272,7 @@ class SyncNode(SyncGroupsByName[SyncGroup]):
     def __init__(self, config: NodeConfig, control: Controlled | None = None) -> None:
         self.config = config
         self._node = Node(config, control=control)
+        self._process = OwnProcess()
         self._door = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None  # None: takes no work
         self._stop = asyncio.Event()
@@ -296,7 +298,10 @@ class SyncNode(SyncGroupsByName[SyncGroup]):
         self.close()
 
     def close(self) -> None:
-        """Leave in good order; everything durable stays. Raises what had stopped the node."""
+        """Leave in good order; everything durable stays. Raises what had stopped the node. In
+        a process that was forked off there is nothing to close."""
+        if not self._process.is_this:
+            return
         with self._door:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop.set)
@@ -369,6 +374,9 @@ class SyncNode(SyncGroupsByName[SyncGroup]):
 
     def start(self, work: Coroutine[Any, Any, Result]) -> "concurrent.futures.Future[Result]":
         """Let the loop begin with `work`."""
+        if not self._process.is_this:
+            work.close()
+        self._process.check()
         with self._door:
             if self._loop is not None:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)

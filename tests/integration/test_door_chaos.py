@@ -19,17 +19,17 @@ from causalcast.runtime.operating.local_cluster import ClusterPlan, LocalCluster
 
 NEEDS_NODE = pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
 
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    shutil.which("chromium") is None or importlib.util.find_spec("playwright") is None,
+    reason="there is no Chromium here, or no Playwright",
+)
+
 
 @pytest.fixture(scope="module")
 def chaos() -> ModuleType:
     """The benchmark."""
-    path = Path(__file__).parent.parent.parent / "benchmarks" / "door_chaos.py"
-    spec = importlib.util.spec_from_file_location("door_chaos", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["door_chaos"] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    return importlib.import_module("door_chaos")
 
 
 @pytest.mark.parametrize("javascript", [0, pytest.param(1, marks=NEEDS_NODE)])
@@ -43,6 +43,13 @@ def test_nothing_is_lost_doubled_or_out_of_order_at_clients(
     assert found["published"] > 50
     assert found["handled"] == 3 * found["published"]
     assert found["connected_again"] > 0
+
+
+@NEEDS_CHROMIUM
+def test_pages_are_clients_as_well(tmp_path: Path, chaos: ModuleType) -> None:
+    found = chaos.play(tmp_path / "chaos", 7, 1, 0, ["kill", "cut", "kill"], chromium=1)
+    assert found["fine"], found["verdict"]
+    assert found["published"] > 0 and found["handled"] == 2 * found["published"]
 
 
 @pytest.mark.parametrize("kind", ["python", pytest.param("javascript", marks=NEEDS_NODE)])

@@ -26,6 +26,7 @@ ROOMS = (
 
 # "phases", "kinds" and the like: numbers that only tell things apart.
 CODES = {
+    "core.effects": "NOBODY",
     "core.stack": "DETECTOR OVERLAY MULTICAST",
     "core.ids": "NO_MESSAGE ANY_LINK",
     "parts.addressed.addressed_messages": "EVERYBODY",

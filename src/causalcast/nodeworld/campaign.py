@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from causalcast.nodeworld.drawing import draw
 from causalcast.nodeworld.drawn_limits import expected
+from causalcast.nodeworld.newcomers import LEFT_OUT
 from causalcast.nodeworld.tales import tales_of
 from causalcast.nodeworld.trial import try_plan
 from causalcast.nodeworld.verdict import Outcome
@@ -85,10 +86,11 @@ class NodeCampaign:
         if self.seeds < ENOUGH:
             return []
         kinds = expected_to_fire(self.protocol)
-        if self.clients or self.newcomers:  # their nodes have no old disks
+        if self.clients:  # their nodes have no old disks
             kinds = tuple(kind for kind in kinds if kind != "put_back")
         kinds += EXPECTED_OF_CLIENTS if self.clients else ()
-        kinds += EXPECTED_OF_NEWCOMERS if self.newcomers else ()
+        if self.newcomers:
+            kinds = tuple(kind for kind in kinds if kind not in LEFT_OUT) + EXPECTED_OF_NEWCOMERS
         return [kind for kind in kinds if not self.fired[kind]]
 
     def never_drawn(self) -> list[str]:

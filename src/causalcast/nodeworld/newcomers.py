@@ -25,6 +25,7 @@ GROUP: Final = "doc"
 MOST_SAID: Final = 40  # by each machine
 MOST_PIECES: Final = 40  # of a state: on a slow way each takes its time
 MOST_TOLD: Final = 3  # of one kind
+LEFT_OUT: Final = ("copy", "put_back", "gone")  # events that such worlds do not have
 AGAIN_AFTER: Final = 0.3  # seconds, when entering came to nothing
 
 # Limits that such worlds draw, and their values there; those of pieces follow from the state.
@@ -37,7 +38,8 @@ DRAWN: Final[dict[str, tuple[float, ...]]] = {
 
 
 def add_newcomers(plan: Plan) -> None:
-    """Some join late. Whoever dies comes back with its disk; nobody has an old one."""
+    """Some join late. Whoever dies comes back with its disk; nobody has an old one, or is removed
+    for good."""
     spec = find_protocol(plan.protocol)
     if STATES not in spec.offers:
         raise ConfigError(
@@ -46,7 +48,8 @@ def add_newcomers(plan: Plan) -> None:
         )
     chance = random.Random(f"newcomers/{plan.protocol}/{plan.seed}")
     plan.is_durable = True
-    plan.events = [event for event in plan.events if event.kind not in ("copy", "put_back")]
+    plan.events = [event for event in plan.events if event.kind not in LEFT_OUT]
+    plan.may_be_removed = False  # whoever is removed gets no state, and what it said may be lost
     machines = list(range(1, plan.machines + 1))
     late = chance.sample(machines, chance.randint(1, plan.machines - 1))
     if plan.is_open:

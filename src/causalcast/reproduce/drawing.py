@@ -1,6 +1,7 @@
 """Figures as SVG and PNG: axes with units, a colour and a mark per series, large letters."""
 
 import io
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,13 +9,15 @@ from causalcast.errors import ConfigError, MissingDependency
 from causalcast.reproduce.checks import Row, curve
 from causalcast.reproduce.figure import Figure, Plot
 
-COLOURS = ("#3b82c4", "#d9822b", "#3f9b6c", "#c94f4f", "#8b6cc4", "#7a7a7a", "#b0a020", "#30a0a8")
-MARKS = "osD^vPX*"
+COLOURS = ("#3b82c4", "#d9822b", "#3f9b6c", "#c94f4f", "#8b6cc4", "#7a7a7a", "#b0a020", "#30a0a8",
+    "#1b1f24", "#d070b0")  # fmt: skip
+MARKS = "osD^vPX*h<"
 WIDTH, HEIGHT = 4.6, 3.3  # inches of one chart
 WIDE = 100  # from the least to the most on a logarithmic axis: powers of ten are labels enough
 DOTS = 130  # per inch of the PNG
 LETTERS = {1: 11, 2: 13}  # points, by charts side by side: a page shows both as wide
 FEW = 6  # different x that all get a tick
+APART = 0.1  # of the axis, at least, between ticks of which each has a label
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (7, 1.5, 1.5, 1.5)))  # of curves that coincide
 
 
@@ -24,7 +27,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
     charts = [
         (plot, title, chosen)
         for plot in figure.plots
-        for title, chosen in _panels(plot, usable)
+        for title, chosen in _panels(plot, _drawn(plot, usable))
         if any(row.get(plot.x) is not None and row.get(plot.y) is not None for row in chosen)
     ]
     if not charts:
@@ -82,6 +85,10 @@ def draw(figure: Figure, rows: Sequence[Row]) -> tuple[str, bytes] | None:
     return text[text.index("<svg") :], png.getvalue()
 
 
+def _drawn(plot: Plot, rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if not plot.series or row.get("series") in plot.series]
+
+
 def _names_beside(names: Sequence[str], columns: int) -> int:
     """How many names of series fit beside one another above the charts."""
     return max(1, (46 if columns == 1 else 76) // (max(map(len, names)) + 7))
@@ -133,11 +140,16 @@ def _lines(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> 
             low, high = axis.get_view_interval()
             axis.set_minor_formatter(_some_plainly if high < WIDE * low else _nothing)
     xs = sorted({x for name in names for x, _ in _curve(plot, rows, name)})
-    if plot.x_scale == "linear" and len(xs) <= FEW:
+    if plot.x_scale == "linear" and len(xs) <= FEW and _are_apart(xs):
         axes.set_xticks(xs, [_plainly(x) for x in xs])
     if plot.x_scale == "log" and len(xs) <= 8:
         axes.set_xticks(xs, [_plainly(x) for x in xs], rotation=35 if len(xs) > 5 else 0)
         axes.set_xticks([], minor=True)
+
+
+def _are_apart(xs: Sequence[float]) -> bool:
+    gaps = [after - before for before, after in itertools.pairwise(xs)]
+    return not gaps or min(gaps) >= APART * (xs[-1] - xs[0])
 
 
 def _bars(axes: Any, plot: Plot, rows: Sequence[Row], names: Sequence[str]) -> None:

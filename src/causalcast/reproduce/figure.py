@@ -64,6 +64,8 @@ class Plot:
     panel: str = ""
     """A column: one chart for each of its values."""
     panel_label: str = ""
+    series: tuple[str, ...] = ()
+    """Those that are drawn; all if none is named."""
 
 
 @dataclass
@@ -170,6 +172,7 @@ def _plot(table: Table) -> Plot:
         table.text("kind", "line", ["line", "bars"]),
         table.text("panel", ""),
         table.text("panel_label", ""),
+        tuple(map(str, table.items("series"))) if table.has("series") else (),
     )
     table.finish()
     return plot

@@ -24,8 +24,8 @@ NO_MEASUREMENT = ("cli", "clients", "dashboard", "lab", "runtime", "samples")
 REAL = "real"
 """The family of real nodes, which depends on what they run."""
 RUN_BY_NODES = "runtime"
-ONLY_SHOWS = ("campaign", "checks", "drawing", "figure", "page", "properties", "results", "store",
-    "verdicts")  # fmt: skip
+ONLY_SHOWS = ("campaign", "checks", "documented", "drawing", "figure", "page", "properties",
+    "results", "shown", "store", "verdicts")  # fmt: skip
 """Modules of this folder that look at results, and make none."""
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from causalcast.reproduce.families import FAMILIES
 from causalcast.reproduce.families.broadcast import views_for
-from causalcast.reproduce.families.sizes import ball, zipf_sum
+from causalcast.reproduce.families.sizes import ball, worst_header, zipf_sum
+from causalcast.reproduce.families.tree import fallen_nodes
 
 
 def ball_of(radius: int, degree: int = 3) -> dict[int, list[int]]:
@@ -74,3 +75,19 @@ def test_a_stable_tree_has_no_redundancy_and_a_flood_sends_to_every_neighbour() 
     # Everybody sends to all its neighbours, at most three: 3n / (n - 1) - 1 copies too many.
     assert 1.5 < flood["redundancy"] <= 3 * 20 / 19 - 1
     assert tree["reliability"] == flood["reliability"] == 1.0
+
+
+@pytest.mark.parametrize("nodes", [100, 127, 128, 129, 255, 256, 257])
+def test_the_node_that_is_looked_at_knows_a_whole_ball(nodes: int) -> None:
+    """Also where the last level of the tree has one node only."""
+    found = worst_header(nodes, 1)
+    assert (found["ball"], found["past_entries_most"]) == (22, 57)
+
+
+@pytest.mark.parametrize("nodes", [15, 31, 63, 127])
+def test_nodes_that_fall_are_four_hops_apart_and_publish_nothing(nodes: int) -> None:
+    """With f = 1 no more than one of any three hops around a node may be down."""
+    senders = [place * nodes // 8 for place in range(8)]
+    one, other = fallen_nodes(senders, 2)
+    assert one in (3, 4) and other in (5, 6) and not {one, other} & set(senders)
+    assert fallen_nodes(senders, 1) == [one]

@@ -40,9 +40,14 @@ def worst_header(nodes: int, f: int, degree: int = 3, first_id: int = 0) -> Valu
             for node, peers in plain.neighbours.items()
         }
     )
-    depth = _depth(nodes, degree)  # as far from the root as from the leaves: all around it is tree
-    me = NodeId(first_id + sum((degree - 1) ** level for level in range(-(-depth // 2))))
-    return {"nodes": nodes, **_largest(tree, me, f, NodeId(first_id + nodes - 1))}
+    half = -(-_depth(nodes, degree) // 2)  # as far from the root as from the leaves: all is tree
+    found: Values = {}
+    for level in (half, half - 1):  # higher up where few nodes are on the last level
+        me = NodeId(first_id + sum((degree - 1) ** above for above in range(level)))
+        found = _largest(tree, me, f, NodeId(first_id + nodes - 1))
+        if found["ball"] == ball(degree, 2 * f + 1):
+            break
+    return {"nodes": nodes, **found}
 
 
 def _in_the_middle(f: int, degree: int, first_id: int) -> Values:

@@ -1,6 +1,7 @@
 """Publishers on a tree of 1 ms links whose bandwidth is the limit: the papers on LoCaMu."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from causalcast.pipeline.report.small_run import Event, SmallRun, measure
@@ -127,16 +128,23 @@ def _thirds_us(values: dict[str, Any]) -> list[int]:
 
 
 def _falls(values: dict[str, Any]) -> str:
-    """Inner nodes on one level of the tree: no two of them on a way of three nodes."""
+    """Inner nodes that publish nothing, one below each child of the root: four hops apart."""
     if not values.get("falls"):
         return ""
     down, up, _ = _thirds_us(values)
-    free = [node for node in range(3, 7) if node not in _senders(values)][: values["falls"]]
+    free = fallen_nodes(_senders(values), values["falls"])
     return "".join(
         f'[[fault]]\nat_ms = {at / 1000}\nkind = "{kind}"\nnode = {node}\n'
         for node in free
         for at, kind in ((down, "crash"), (up, "recover"))
     )
+
+
+def fallen_nodes(senders: Sequence[int], falls: int) -> list[int]:
+    """Grandchildren of the root: the first of each half that publishes nothing."""
+    halves = ((3, 4), (5, 6))
+    found = [next(node for node in half if node not in senders) for half in halves]
+    return found[:falls]
 
 
 def _before_during_after(rows: SmallRun, values: dict[str, Any]) -> dict[str, float | None]:

@@ -55,6 +55,7 @@ EXPECTED_OF_CLIENTS: Final = (
 )
 # Where members come late and take the state of a group.
 EXPECTED_OF_NEWCOMERS: Final = ("state_taken", "state_taken_again")
+NOT_WITH_NEWCOMERS: Final = (*LEFT_OUT, "reader", "reader_ended", "group_changed")  # nor drawn
 ENOUGH: Final = 60  # seeds from which on everything should have happened
 
 
@@ -90,7 +91,8 @@ class NodeCampaign:
             kinds = tuple(kind for kind in kinds if kind != "put_back")
         kinds += EXPECTED_OF_CLIENTS if self.clients else ()
         if self.newcomers:
-            kinds = tuple(kind for kind in kinds if kind not in LEFT_OUT) + EXPECTED_OF_NEWCOMERS
+            kinds = tuple(kind for kind in kinds if kind not in NOT_WITH_NEWCOMERS)
+            kinds += EXPECTED_OF_NEWCOMERS
         return [kind for kind in kinds if not self.fired[kind]]
 
     def never_drawn(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Readers with names, and groups that are made and removed, in worlds that a seed decides."""
 
 import pytest
+from mutants_of_doors import WITH_GROUPS
 from mutants_of_groups import MUTANTS
 
 from causalcast.nodeworld.drawing import draw
@@ -35,10 +36,14 @@ def test_a_removed_group_ends_its_reading_alone(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-def test_it_is_found(mutant: Mutant) -> None:
+@pytest.mark.parametrize(
+    ("mutant", "clients"),
+    [*((mutant, False) for mutant in MUTANTS), *((mutant, True) for mutant in WITH_GROUPS)],
+    ids=[mutant.name for mutant in (*MUTANTS, *WITH_GROUPS)],
+)
+def test_it_is_found(mutant: Mutant, clients: bool) -> None:
     for seed in range(SEEDS):
-        plan = draw(PROTOCOL, seed)
+        plan = draw(PROTOCOL, seed, clients=clients)
         if plan.has_readers or plan.makes_groups:
             with mutant.planted():
                 problems = try_plan(plan).problems

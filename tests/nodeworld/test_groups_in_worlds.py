@@ -35,6 +35,11 @@ def test_a_removed_group_ends_its_reading_alone(seed: int) -> None:
     assert try_plan(draw(PROTOCOL, seed, clients=True)).problems == []
 
 
+def test_a_node_that_dies_does_not_refuse_to_make_a_group() -> None:
+    """Its disk was full; clients were told that they may not, and did not ask again."""
+    assert try_plan(draw(PROTOCOL, 1037, clients=True)).problems == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "clients"),

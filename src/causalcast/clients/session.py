@@ -391,7 +391,9 @@ class Session:
                 return protocol.Done(request.id)
             await self._node.create_group(group)
         except CausalcastError as error:
-            raise Refused(protocol.REFUSED, str(error)) from None
+            # A node that is about to die says nothing for good: the next one is asked again.
+            code = protocol.STOPPING if self._publications.is_over() else protocol.REFUSED
+            raise Refused(code, str(error)) from None
         if group not in self._publications.groups:
             raise Refused(protocol.NO_GROUP, f"{group!r} was made, and is not one of this door")
         return protocol.Done(request.id)

@@ -69,8 +69,10 @@ def judge_world(
     for node, ledger in ledgers.items():
         outcome.problems += [f"node {node}: {text}" for text in ledger.wrong[:MOST_TOLD]]
     outcome.problems += _wrong_bodies(ledgers)
+    # Who came later, or was removed, does not get all.
+    partly = is_joined or plan.is_open or plan.may_be_removed
     if not is_joined:
-        outcome.problems += _of_named_readers(ledgers)
+        outcome.problems += _of_named_readers(ledgers, gets_all=not (is_misled or partly))
     for ledger in ledgers.values():
         for reading in ledger.readings or []:
             outcome.fired["reader"] = outcome.fired.get("reader", 0) + 1
@@ -90,14 +92,14 @@ def judge_world(
     if all(ledger.has_one_order for ledger in ledgers.values()):
         lines = list(_lines_of(judged))
         if lines:
-            partly = is_joined or plan.is_open or plan.may_be_removed
             whole = False if partly or is_misled else None
             run = import_records(iter(lines), "ledgers", whole=whole)
             found = _violations(run, guarantees)
             outcome.problems += [f"told to applications: {problem}" for problem in found]
 
 
-def _of_named_readers(ledgers: Mapping[int, Ledger]) -> list[str]:
+def _of_named_readers(ledgers: Mapping[int, Ledger], gets_all: bool) -> list[str]:
+    """`gets_all`: there is a rest in which everybody is up; not where somebody has an old disk."""
     said = [one for ledger in ledgers.values() for one in ledger.said]
     problems = []
     for node, ledger in ledgers.items():
@@ -105,7 +107,7 @@ def _of_named_readers(ledgers: Mapping[int, Ledger]) -> list[str]:
             plain = {m: b for m, b in ledger.handed.items() if ledger.group_of[m] == reading.group}
             problems += [
                 f"reader {reading.name!r} of {reading.group!r} at node {node}: {text}"
-                for text in reading.verdict(said, plain, ledger.handed_at)
+                for text in reading.verdict(said, plain, ledger.handed_at, gets_all)
             ]
     return problems
 

@@ -13,7 +13,7 @@ from causalcast.core.ids import NodeId
 from causalcast.core.outbox import Outbox
 from causalcast.core.spec import Setup
 from causalcast.protocols.viewed_broadcast.copies import Copies, Runs, Wanted, triples
-from causalcast.protocols.viewed_broadcast.exchange import Exchange
+from causalcast.protocols.viewed_broadcast.exchange import TO_ACCEPT, TO_PROPOSE, Exchange
 from causalcast.protocols.viewed_broadcast.membership import Membership, following
 from causalcast.protocols.viewed_broadcast.messages import (
     Accept,
@@ -197,7 +197,7 @@ class Agreement:
                     self._exchange.send(peer, Prepare(attempt.number, attempt.ballot), out)
             elif attempt.wanted:
                 if peer in attempt.wanted:
-                    self._exchange.fetch(peer, attempt.wanted[peer].runs(), out)
+                    self._exchange.fetch(peer, attempt.wanted[peer].runs(), TO_PROPOSE, out)
             else:
                 held = self._held_within(attempt.view)
                 self._exchange.send(peer, Accept(attempt.ballot, attempt.view, held), out)
@@ -321,7 +321,7 @@ class Agreement:
                 wanted = self._copies.missing(promise.held, attempt.view.cut)
                 if not wanted.is_empty():
                     attempt.wanted[peer] = wanted
-                    self._exchange.fetch(peer, wanted.runs(), out)
+                    self._exchange.fetch(peer, wanted.runs(), TO_PROPOSE, out)
         if not attempt.wanted:
             self._propose(attempt, out)
 
@@ -377,7 +377,7 @@ class Agreement:
             if wanted.is_empty():
                 self._accept(self._acceptance, out)
             else:
-                self._exchange.fetch(sender, wanted.runs(), out)
+                self._exchange.fetch(sender, wanted.runs(), TO_ACCEPT, out)
 
     def _accept(self, acceptance: Acceptance, out: Outbox) -> None:
         self._acceptance = None
@@ -449,9 +449,9 @@ class Agreement:
         """It sent as much as it sends at once, and may have more of what is wanted."""
         attempt, acceptance = self._attempt, self._acceptance
         if attempt is not None and sender in attempt.wanted:
-            self._exchange.fetch(sender, attempt.wanted[sender].runs(), out)
+            self._exchange.fetch(sender, attempt.wanted[sender].runs(), TO_PROPOSE, out)
         if acceptance is not None and acceptance.leader == sender:
-            self._exchange.fetch(sender, acceptance.wanted.runs(), out)
+            self._exchange.fetch(sender, acceptance.wanted.runs(), TO_ACCEPT, out)
 
     def view_came(self) -> None:
         """A view was learnt: what was tried for it is over."""

@@ -24,10 +24,13 @@ from causalcast.protocols.viewed_broadcast.peers import Peers
 
 ACKNOWLEDGE: Final = "acknowledge"
 REPEAT: Final = "repeat"
+TO_DELIVER: Final = "deliver"  # why copies are asked for
+TO_PROPOSE: Final = "propose"
+TO_ACCEPT: Final = "accept"
 FETCH_BYTES: Final = Limit(
     "protocols.viewed_broadcast.exchange.fetch_bytes",
     1 << 18,
-    least=1,
+    least=1 << 12,
     most=1 << 26,
     unit="bytes",
     about="bodies that are sent for one question",
@@ -35,7 +38,7 @@ FETCH_BYTES: Final = Limit(
 FETCH_COUNT: Final = Limit(
     "protocols.viewed_broadcast.exchange.fetch_count",
     256,
-    least=1,
+    least=16,  # one for each way there and back would take minutes on a slow link
     most=1 << 16,
     unit="messages",
     about="copies that are sent for one question",
@@ -67,6 +70,18 @@ SLOWEST: Final = Limit(
 
 
 @final
+class Question:
+    """What a peer was asked for last."""
+
+    __slots__ = ("at", "patience", "runs")
+
+    def __init__(self, runs: list[int], at: int, patience: int) -> None:
+        self.runs = runs
+        self.at = at
+        self.patience = patience  # before it is asked the same again
+
+
+@final
 class Exchange:
     """Says what is news and asks for what is missing, as long as something is."""
 
@@ -81,6 +96,9 @@ class Exchange:
         self._repeats = False
         self._slowness = 1  # how much longer than at first the pauses are
         self._turn = 0  # whom to ask next
+        self._asked: dict[str, dict[NodeId, Question]] = {
+            purpose: {} for purpose in (TO_DELIVER, TO_PROPOSE, TO_ACCEPT)
+        }
         self.heard = False  # something new since the last pause began
         self.asks_to_join = False  # this node is no member yet, and wants to be one
 
@@ -173,9 +191,29 @@ class Exchange:
             self.send(peer, copy, out)
             size += len(copy.publication.body)
 
-    def fetch(self, peer: NodeId, runs: list[int], out: Outbox) -> None:
+    def fetch(self, peer: NodeId, runs: list[int], purpose: str, out: Outbox) -> None:
         """Ask for copies, a bounded number of runs."""
-        self.send(peer, Fetch(runs[: 3 * RUNS_AT_ONCE.value]), out)
+        wanted = runs[: 3 * RUNS_AT_ONCE.value]
+        if self._is_news(peer, purpose, wanted, out.now):
+            self.send(peer, Fetch(wanted), out)
+
+    def _is_news(self, peer: NodeId, purpose: str, runs: list[int], now: int) -> bool:
+        """Whether a question is not the one that this peer was asked before, or that was long ago.
+        On a slow link answers are under way for long, and each one brings another question."""
+        asked = self._asked[purpose].get(peer)
+        if asked is None or asked.runs != runs:
+            self._asked[purpose][peer] = Question(runs, now, self._repeat_after)
+            return True
+        if now - asked.at < asked.patience:
+            return False
+        asked.at = now
+        asked.patience = min(2 * asked.patience, SLOWEST.value * self._repeat_after)
+        return True
+
+    def link_up(self, peer: NodeId) -> None:
+        """What was asked for on an earlier link may have been lost with it."""
+        for asked in self._asked.values():
+            asked.pop(peer, None)
 
     def fetch_missing(self, peer: NodeId, out: Outbox) -> bool:
         """Ask a peer for what it has delivered and this node does not have; whether there is
@@ -188,7 +226,7 @@ class Exchange:
             if count > top and not self._membership.is_lost(origin, top + 1):
                 runs += [origin, top + 1, count]
         if runs:
-            self.fetch(peer, runs, out)
+            self.fetch(peer, runs, TO_DELIVER, out)
         return bool(runs)
 
     # As long as something is missing somewhere

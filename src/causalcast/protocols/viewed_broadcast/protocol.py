@@ -374,6 +374,7 @@ class ViewedBroadcast(Multicast):
     def on_link_up(self, peer: NodeId, link: LinkId, dialled: bool, out: Outbox) -> None:
         # Not in the paper: who was away says what it has, and gets what it lacks.
         self.peers.link_up(peer, link)
+        self.exchange.link_up(peer)
         self.exchange.hurry(out)
         self.exchange.tell(peer, True, out)
         self.exchange.tell_orders(peer, out)

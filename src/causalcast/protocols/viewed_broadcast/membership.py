@@ -32,7 +32,10 @@ class Membership:
         return self.views[max(self.views)] if self.views else None
 
     def known(self) -> int:
-        """The highest view without a gap below it, seen from the one that is installed."""
+        """The highest view without a gap below it, seen from the one that is installed; for who was
+        removed the newest, since what lies between may be forgotten and matters no more."""
+        if self.is_expelled():
+            return max(self.views)
         number = self.installed
         while number + 1 in self.views:
             number += 1

@@ -12,8 +12,9 @@ from causalcast.protocols.causal_barriers import CausalBarriers
 from causalcast.protocols.causal_separators.protocol import CausalSeparators
 from causalcast.protocols.cbcast.protocol import Cbcast
 from causalcast.protocols.delta_neighbourhood import DeltaNeighbourhood
-from causalcast.protocols.locamu.message_log import MessageLog
+from causalcast.protocols.locamu.message_log import STANDBY_BYTES, MessageLog
 from causalcast.protocols.locamu.messages import Copy
+from causalcast.protocols.locamu.names import NAME_BYTES
 from causalcast.protocols.locamu.protocol import Locamu
 from causalcast.protocols.vector_clock_broadcast import VectorClockBroadcast
 from causalcast.registry import find_protocol
@@ -49,7 +50,10 @@ def in_safe(safe: SafeKeeping) -> int:
 def recount(multicast: Multicast) -> int:
     """All that a node keeps."""
     if isinstance(multicast, Locamu):
-        return sum(weigh([record.message]) for record in multicast.log.records)
+        names = sum(map(len, multicast.names._keys.values())) + len(multicast.names.mine)
+        standbys = sum(record.standby is not None for record in multicast.log.records)
+        messages = sum(weigh([record.message]) for record in multicast.log.records)
+        return messages + STANDBY_BYTES * standbys + NAME_BYTES * names
     if isinstance(multicast, Cbcast | CausalBarriers):
         return in_links(multicast.sending.links) + in_safe(multicast.sending.safe)
     if isinstance(multicast, DeltaNeighbourhood):

@@ -48,9 +48,10 @@ LEFT_OVER: Final = "left over"
 class Attempt:
     """What a leader knows of its ballot."""
 
-    def __init__(self, number: int, ballot: int) -> None:
+    def __init__(self, number: int, ballot: int, reason: str) -> None:
         self.number = number
         self.ballot = ballot
+        self.reason = reason  # why there should be such a view
         self.promises: dict[NodeId, Promise] = {}
         self.view: View | None = None  # what is proposed
         self.wanted: dict[NodeId, Wanted] = {}  # copies that it counts: from whom they can come
@@ -176,7 +177,10 @@ class Agreement:
         attempt = self._attempt
         newest = self._membership.newest()
         if attempt is not None and newest is not None:
-            if attempt.view is None and len(attempt.promises) >= newest.majority():
+            # Only the word of all closes who is gone: without it there would be view after view.
+            waits_for_all = attempt.reason == LEFT_OVER and attempt.tries < MOST_TRIES - 1
+            has_enough = len(attempt.promises) >= newest.majority() and not waits_for_all
+            if attempt.view is None and has_enough:
                 self._choose_value(attempt, newest, out)
                 return
             attempt.tries += 1
@@ -208,7 +212,7 @@ class Agreement:
         number = newest.number + 1
         highest = max(self._membership.promised.get(number, 0), self._refused_by)
         ballot = ((highest >> ROUND_SHIFT) + 1) << ROUND_SHIFT | self._me
-        attempt = self._attempt = Attempt(number, ballot)
+        attempt = self._attempt = Attempt(number, ballot, self.reason())
         for peer in newest.members:
             if peer != self._me:
                 self._exchange.send(peer, Prepare(number, ballot), out)

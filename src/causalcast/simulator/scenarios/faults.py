@@ -71,6 +71,7 @@ class FaultPlan:
             if not node.up and not node.left and not node.gone:
                 self._simulation.lives.recover(node.me)
         self._simulation.lives.repeat_orders()
+        self._simulation.lives.join_again()
 
     def _happen(self, fault: Fault) -> None:
         if fault.kind in LINK_FAULTS:

@@ -151,6 +151,19 @@ class Lives:
                 if node.up:
                     self.command(node.me, f"gone {gone.me}")
 
+    def join_again(self) -> None:
+        """A node that came through somebody who died before it heard of others asks another one, as
+        real nodes ask their contacts until they take part. Of HyParView that is not expected: an
+        overlay that mends itself may fall into parts, and is judged part by part."""
+        if not self._blueprint.overlay.complete:
+            return
+        for node in list(self._nodes):
+            if node.up and not node.gone and not node.stack.multicast.takes_part():
+                contact = self._contact_for(node.me, None)
+                if contact is not None:
+                    node.stack.join(contact, self._out)
+                    self._steps.finish(node, None)
+
     def compact(self, me: NodeId) -> None:
         """Replace the records of each layer that offers a snapshot by that snapshot."""
         node = self._nodes[me]

@@ -50,7 +50,11 @@ class Copies:
 
     def is_too_far(self, copy: Copy) -> bool:
         """Whether it comes so far ahead that it is not kept."""
-        return copy.number() > self.done.get(copy.origin(), 0) + MOST_AHEAD.value
+        return copy.number() > self.furthest(copy.origin())
+
+    def furthest(self, origin: NodeId) -> int:
+        """The last copy of an origin that would be kept now."""
+        return self.done.get(origin, 0) + MOST_AHEAD.value
 
     def put(self, copy: Copy) -> None:
         """Keep a copy that is not here."""

@@ -223,8 +223,11 @@ class Exchange:
         runs: list[int] = []
         for origin, count in self._peers.told.get(peer, {}).items():
             top = self._copies.top(origin)
-            if count > top and not self._membership.is_lost(origin, top + 1):
-                runs += [origin, top + 1, count]
+            # What comes too far ahead is not kept: asked for, it would take the room of an answer
+            # from what all of it waits for.
+            last = min(count, self._copies.furthest(origin))
+            if last > top and not self._membership.is_lost(origin, top + 1):
+                runs += [origin, top + 1, last]
         if runs:
             self.fetch(peer, runs, TO_DELIVER, out)
         return bool(runs)

@@ -220,6 +220,11 @@ def _plan(options: argparse.Namespace) -> Plan:
     )
     if plan.gives_up and not plan.spec().gives_up_nodes():
         raise ConfigError(f"--gone: {plan.protocol} cannot give a node up")
+    if plan.overlay == OPEN and not plan.spec().agrees_on_members:
+        raise ConfigError(
+            f"--overlay {OPEN}: {plan.protocol} has no members that agree to let a node in; choose "
+            "another overlay, or viewed_broadcast"
+        )
     try:
         plan.spec().settings(dict(settings))
     except ValueError as error:

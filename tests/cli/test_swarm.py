@@ -85,6 +85,7 @@ def test_wrong_usage_says_what_was_expected(
         ([*VECTOR, "--mutant", "none", "--mutants", MUTANTS], "no mutant 'none'; there are"),
         ([*VECTOR, "--mutant", "x", "--mutants", "nowhere.py"], "nowhere.py: no such file"),
         ([*VECTOR, "--processes", "0"], "--processes 0: expected a number from 1 on"),
+        ([*VECTOR, "--overlay", "open_mesh"], "no members that agree to let a node in"),
         (["--protocol", "nothing"], "no protocol 'nothing'"),
     ],
 )
